@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_params.h: the plain structs that host and device share. Included by g++ and by NVRTC, so: no include, no host
+// type, only fixed-size members, and the enumerators' values are those of carat.h (static_asserts on the host side).
+#pragma once
+
+namespace carat_shared {
+
+using i64 = long long;
+
+// Element steps: element (i, j) of batch entry z lies at i * row + j * col + z * batch.
+struct Strided {
+    i64 row, col, batch;
+};
+
+// Values of carat_activation, carat_gate, carat_bias, carat_out_scale; code generation writes them into Config.
+struct EpilogueParams {
+    double alpha, beta;
+    const void* alpha_device;  // not null: read the scalars from memory
+    const void* beta_device;
+    const void* bias;
+    i64 bias_batch;
+    float clamp_lo, clamp_hi;
+    const float* out_scale;
+    float* amax;
+};
+
+struct GemmParams {
+    const void* a;
+    const void* b;
+    const void* c;
+    void* d;
+    i64 m, n, k, batch;
+    Strided a_strides, b_strides, c_strides, d_strides;
+    EpilogueParams epilogue;
+};
+
+}  // namespace carat_shared

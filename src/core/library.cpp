@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <string_view>
+
+namespace carat {
+namespace {
+
+std::string real_path(void* handle, const std::string& asked) {
+    link_map* map = nullptr;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name) return map->l_name;
+    return asked;
+}
+
+}  // namespace
+
+SharedLibrary::~SharedLibrary() {
+    if (handle_) dlclose(handle_);
+}
+
+Result<SharedLibrary> SharedLibrary::open_first(const std::vector<std::string>& candidates) {
+    static constexpr std::string_view kLoaded = "loaded:";
+    std::string tried;
+    for (const std::string& candidate : candidates) {
+        const bool only_loaded = candidate.starts_with(kLoaded);
+        const std::string file = only_loaded ? candidate.substr(kLoaded.size()) : candidate;
+        void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | (only_loaded ? RTLD_NOLOAD : 0));
+        if (handle) {
+            SharedLibrary library;
+            library.handle_ = handle;
+            library.path_ = real_path(handle, file);
+            return library;
+        }
+        if (only_loaded) continue;
+        const char* why = dlerror();
+        tried += fmt::format("{}{}", tried.empty() ? "" : "; ", why ? why : file.c_str());
+    }
+    return fail(CARAT_IO_ERROR, "no library could be opened ({})", tried);
+}
+
+void* SharedLibrary::symbol(const char* name) const { return handle_ ? dlsym(handle_, name) : nullptr; }
+
+}  // namespace carat

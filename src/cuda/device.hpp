@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.hpp: one GPU through the driver API, reached by dlopen. Uses the caller's current context where there is one for
+// this device, else retains the primary context. Nothing here is global but the driver's function table.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+#include "limits/target.hpp"
+
+namespace carat::cuda {
+
+struct DriverInfo {
+    std::string path;
+    int version = 0;  // 13000: CUDA 13.0
+    int devices = 0;
+};
+// Opens libcuda once a process; the failure says where it was looked for.
+Result<DriverInfo> driver_info();
+
+// What doctor and bench report of a device (NVML by dlopen; fields that cannot be read stay at -1).
+struct DeviceState {
+    int sm_clock_mhz = -1, memory_clock_mhz = -1, max_sm_clock_mhz = -1;
+    int temperature_c = -1;
+    double power_w = -1, power_limit_w = -1;
+    long long throttle_reasons = -1;
+    std::string driver;  // "580.159.04"
+};
+
+class Device {
+  public:
+    // ordinal -1: the device of the calling thread's current context, else 0.
+    static Result<std::shared_ptr<Device>> open(int ordinal);
+    ~Device();
+
+    int ordinal() const;
+    const Target& target() const;
+    DeviceState state() const;
+
+    Result<void*> alloc(size_t bytes) const;
+    void free(void* memory) const;
+    Status copy(void* destination, const void* source, size_t bytes) const;  // any direction, done on return
+    Status fill(void* memory, int byte, size_t bytes) const;
+
+    Result<void*> stream_create() const;
+    void stream_destroy(void* stream) const;
+    Status stream_synchronize(void* stream) const;
+
+    // A captured graph, ready to launch.
+    class Graph {
+      public:
+        virtual ~Graph() = default;
+        virtual Result<double> launch(void* stream) const = 0;  // device time in us
+    };
+    Status graph_begin(void* stream) const;
+    Result<std::unique_ptr<Graph>> graph_end(void* stream) const;
+
+  private:
+    Device();
+    friend class Module;
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+struct LaunchShape {
+    unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+    unsigned threads = 1;
+    unsigned cluster_x = 1, cluster_y = 1;
+    unsigned dynamic_shared_bytes = 0;
+    bool programmatic = false;  // programmatic dependent launch
+};
+
+// One loaded kernel (cuLibraryLoadData, entry jit::kEntry). Attributes are set per device at load, not at launch.
+class Module {
+  public:
+    static Result<std::unique_ptr<Module>> load(std::shared_ptr<const Device> device, const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
+                                                const std::string& name);
+    ~Module();
+    // `parameters`: one struct passed by value to the kernel. Asynchronous.
+    Status launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const;
+
+  private:
+    Module();
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace carat::cuda

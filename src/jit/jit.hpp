@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// jit.hpp: from a configuration to a cubin: embedded sources + generated main -> NVRTC -> content-addressed cache. Needs no
+// GPU and no CUDA header. Never called on the execution path.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatch/registry.hpp"  // KernelFacts
+
+namespace carat::jit {
+
+// The name of every kernel's entry point: extern "C", one a module.
+inline constexpr const char* kEntry = "carat_kernel";
+
+struct Request {
+    std::string name;   // for logs and messages: the configuration's name
+    std::string main;   // the translation unit: generated Config, #include of an embedded kernel, the entry point
+    std::string arch;   // "sm_90a"
+    std::vector<std::string> options;  // beyond the standard ones
+};
+
+struct Artifact {
+    std::vector<std::byte> cubin;
+    KernelFacts facts;
+    std::string log;  // NVRTC's and ptxas's words
+};
+
+struct Options {
+    carat_jit policy = CARAT_JIT_AUTO;
+    const char* cache_dir = nullptr;  // as carat_context_options
+};
+
+class Cache;
+
+class Jit {
+  public:
+    explicit Jit(const Options& options);
+    ~Jit();
+    // From memory, else disk, else compiled. Concurrent requests for one kernel compile it once.
+    Result<std::shared_ptr<const Artifact>> build(const Request& request);
+    Cache& cache();
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+// NVRTC as found, or the sentence that says where it was looked for and how to get it.
+struct NvrtcInfo {
+    std::string path;
+    int major = 0, minor = 0;
+};
+Result<NvrtcInfo> nvrtc_info();
+
+// Embedded device sources (kernels/**), by include name: "ladder/v0_naive.cuh".
+struct Source {
+    const char* name;
+    const char* text;
+};
+const std::vector<Source>& sources();
+
+}  // namespace carat::jit
