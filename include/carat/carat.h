@@ -342,6 +342,10 @@ CARAT_API carat_status carat_doctor(carat_text_t* json);
 /* JSON "carat.floor/1": bytes, FLOPs, floor time in us and what bounds it, for the context's device. */
 CARAT_API carat_status carat_floor(carat_context_t context, const carat_problem* problem, carat_text_t* json);
 
+/* JSON "carat.models/1": the linear layers of a model at `tokens` tokens under tensor parallelism `tp`. model: a bundled
+ * name ("llama-3.1-8b") or the path of a config.json; NULL: the list of bundled models. */
+CARAT_API carat_status carat_models(const char* model, int64_t tokens, int32_t tp, carat_text_t* json);
+
 typedef struct carat_check_options {
     size_t struct_size;
     int64_t full_limit; /* problems of up to this many multiply-adds are checked entry by entry; default 2^27 */
