@@ -212,8 +212,9 @@ typedef struct carat_problem {
     carat_epilogue epilogue;
 } carat_problem;
 
-/* A plain single problem: `dtype` everywhere (D s32 for s8, bf16 for FP8; B's zero-valued fields mean packed), layout
- * "nt", "nn", "tn" or "tt" as in BLAS over row-major storage, no C, no epilogue. Every other field is then yours to set. */
+/* A plain single problem: A and B of `dtype`, D of the same (s32 for s8, bf16 for FP8), everything packed, no C, no
+ * epilogue. layout "nn", "nt", "tn" or "tt" as in BLAS over row-major storage: letter 1 is A, letter 2 is B, "t" means
+ * stored transposed, that is column-major. Every field is then yours to change. */
 CARAT_API carat_status carat_problem_init(carat_problem* problem, int64_t m, int64_t n, int64_t k, carat_dtype dtype,
                                           const char* layout);
 
