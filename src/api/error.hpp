@@ -22,7 +22,8 @@ carat_status guard(Body&& body) noexcept {
     } catch (const std::bad_alloc&) {
         return report(Status(CARAT_ALLOC_FAILED, "out of host memory: free some, or make the problem smaller"));
     } catch (const std::exception& error) {
-        return report(fail(CARAT_INTERNAL_ERROR, "unexpected failure inside the library: {}; please report it", error.what()));
+        return report(
+            fail(CARAT_INTERNAL_ERROR, "unexpected failure inside the library: {}; please report it", error.what()));
     }
 }
 
