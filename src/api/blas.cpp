@@ -13,15 +13,18 @@ carat_order flipped(carat_order order, carat_transpose trans) {
     return order == CARAT_ROW_MAJOR ? CARAT_COL_MAJOR : CARAT_ROW_MAJOR;
 }
 
+Status check_transpose(carat_transpose trans, const char* argument) {
+    if (trans == CARAT_NO_TRANS || trans == CARAT_TRANS) return {};
+    return fail(CARAT_INVALID_VALUE, "{} is {}: use CARAT_NO_TRANS (111) or CARAT_TRANS (112)", argument, int(trans));
+}
+
 Status check_arguments(carat_order order, carat_transpose trans_a, carat_transpose trans_b, int64_t lda, int64_t ldb,
                        int64_t ldc) {
     if (order != CARAT_ROW_MAJOR && order != CARAT_COL_MAJOR)
         return fail(CARAT_INVALID_VALUE, "order (argument 2) is {}: use CARAT_ROW_MAJOR (101) or CARAT_COL_MAJOR (102)",
                     int(order));
-    for (const carat_transpose trans : {trans_a, trans_b})
-        if (trans != CARAT_NO_TRANS && trans != CARAT_TRANS)
-            return fail(CARAT_INVALID_VALUE, "trans_{} is {}: use CARAT_NO_TRANS (111) or CARAT_TRANS (112)",
-                        &trans == &trans_a ? 'a' : 'b', int(trans));
+    CARAT_TRY(check_transpose(trans_a, "trans_a"));
+    CARAT_TRY(check_transpose(trans_b, "trans_b"));
     // BLAS has no "packed": 0 is an error there, and here.
     if (lda < 1 || ldb < 1 || ldc < 1)
         return fail(CARAT_INVALID_VALUE, "lda {}, ldb {}, ldc {}: a leading dimension must be at least 1", lda, ldb,
