@@ -76,10 +76,7 @@ Status open_backend(carat_context_s& context, carat_backend backend, int device)
         log::info("no GPU is used: {}", opened.status().sentence());
     }
     context.backend = CARAT_BACKEND_CPU;
-    context.runtime.target.backend = CARAT_BACKEND_CPU;
-    context.runtime.target.name = "cpu";
-    context.runtime.target.full_name = "the CPU";
-    return {};
+    return {};  // carat_context_s::target() fills in the CPU's limits when they are first asked for
 }
 
 Status create(const carat_context_options& options, carat_context_t* out) {
@@ -112,7 +109,10 @@ Status create(const carat_context_options& options, carat_context_t* out) {
 
 const Target& carat_context_s::target() {
     if (backend == CARAT_BACKEND_CPU)
-        std::call_once(measured_, [this] { runtime.target = cpu::measure_cpu(*runtime.threads); });
+        std::call_once(measured_, [this] {
+            runtime.target = cpu::measure_cpu(*runtime.threads);
+            for (const cpu::Isa isa : cpu::supported_isas()) runtime.target.isas.push_back(cpu::name(isa));
+        });
     return runtime.target;
 }
 

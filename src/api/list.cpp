@@ -96,6 +96,7 @@ Target probe_target(const Row& row) {
     target.name = "cpu";
     target.full_name = "the CPU";
     target.units = 1;
+    target.isas = {"avx512_bf16", "avx512", "avx2", "portable"};
     return target;
 }
 

@@ -31,7 +31,8 @@ using cpu::Isa;
 template <Isa isa>
 void fast_require(const Problem& p, const Target& target, Requirements& r) {
     require_cpu(target, r);
-    r.require(cpu::supported(isa), "this CPU has no {} (or CARAT_CPU_ISA forbids it)", cpu::name(isa));
+    const bool has_isa = std::find(target.isas.begin(), target.isas.end(), cpu::name(isa)) != target.isas.end();
+    r.require(has_isa, "this CPU has no {} (or CARAT_CPU_ISA forbids it)", cpu::name(isa));
     cpu::fast_require(isa, p, r);
 }
 
