@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ops.cuh: what happens to an f32 accumulator on its way to D, in the fixed order of the contract:
-//     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up);  amax;  D = v out_scale
+//     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up);  amax;  D = v
+//     out_scale
 // Config chooses the steps at compile time: kDeviceScalars, kHasC, kBias, kActivation, kGate, kClamp, kAmax, kOutScale.
 // Accurate math only: no __expf, no fast division. Additions are fused on purpose and in a fixed order, so every kernel
 // that accumulates in the same order gives the same bits.
 #pragma once
 
-#include <ptx/warp.cuh>
 #include <shared/gemm_params.h>
+#include <ptx/warp.cuh>
 
 namespace carat_kernel {
 
@@ -52,8 +53,8 @@ __device__ i64 source_column(const GemmParams& params, i64 j, int part) {
 
 // alpha acc + beta C + bias. C is not read where beta is 0, so a NaN there cannot leak.
 template <class Config>
-__device__ float linear_step(const GemmParams& params, const Scalars& scalars, float accumulator, i64 batch, i64 i, i64 j,
-                             int part) {
+__device__ float linear_step(const GemmParams& params, const Scalars& scalars, float accumulator, i64 batch, i64 i,
+                             i64 j, int part) {
     float v = scalars.alpha * accumulator;
     if constexpr (Config::kHasC) {
         if (scalars.beta != 0.0f) {
@@ -68,11 +69,11 @@ __device__ float linear_step(const GemmParams& params, const Scalars& scalars, f
     return v;
 }
 
-// From the accumulators of element (i, j) of D to memory. `inside` is false for threads that have no element; all threads
-// of a warp must call it, because amax is reduced over the warp: one atomic for 32 elements.
+// From the accumulators of element (i, j) of D to memory. `inside` is false for threads that have no element; all
+// threads of a warp must call it, because amax is reduced over the warp: one atomic for 32 elements.
 template <class Config>
-__device__ void finish(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2], i64 batch, i64 i,
-                       i64 j, bool inside) {
+__device__ void finish(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2], i64 batch,
+                       i64 i, i64 j, bool inside) {
     const EpilogueParams& epilogue = params.epilogue;
     float v = 0.0f;
     if (inside) {

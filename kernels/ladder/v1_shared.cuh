@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// v1_shared.cuh: rung 1 of the ladder: a block copies a kBM x kBK tile of A and a kBK x kBN tile of B into shared memory,
-// then each of its kBM x kBN threads computes its element of D from there. Each element fetched from global memory is now
-// used kBN (A) or kBM (B) times instead of once.
+// v1_shared.cuh: rung 1 of the ladder: a block copies a kBM x kBK tile of A and a kBK x kBN tile of B into shared
+// memory, then each of its kBM x kBN threads computes its element of D from there. Each element fetched from global
+// memory is now used kBN (A) or kBM (B) times instead of once.
 //
-// Intensity against global memory: 2 kBM kBN FLOP for 4 (kBM + kBN) bytes a step: 8 FLOP/byte at 32 x 32, 32 times rung 0.
-// Bound: shared memory. Every multiply-add still wants two shared loads (of which one is a broadcast), so the
+// Intensity against global memory: 2 kBM kBN FLOP for 4 (kBM + kBN) bytes a step: 8 FLOP/byte at 32 x 32, 32 times rung
+// 0. Bound: shared memory. Every multiply-add still wants two shared loads (of which one is a broadcast), so the
 // multipliers wait; rung 2 gives a thread several elements to use a loaded value again.
 //
-// - Loads are coalesced in every layout: consecutive threads walk the dimension whose stride is 1 (kRowMajorA, kRowMajorB).
-// - Rows are padded by one float. Without it, consecutive threads that write a column (or read one, for column-major D) would
+// - Loads are coalesced in every layout: consecutive threads walk the dimension whose stride is 1 (kRowMajorA,
+// kRowMajorB).
+// - Rows are padded by one float. Without it, consecutive threads that write a column (or read one, for column-major D)
+// would
 //   hit one of the 32 banks all together, 32 times slower.
-// - A tile at the end of K runs only over its real elements, so nothing past the extent is multiplied in and the sums are
+// - A tile at the end of K runs only over its real elements, so nothing past the extent is multiplied in and the sums
+// are
 //   those of rung 0, bit for bit.
 #pragma once
 
@@ -82,7 +85,8 @@ __device__ void v1_shared(const GemmParams& params) {
         float accumulators[2] = {0.0f, 0.0f};
         for (i64 k0 = 0; k0 < depth; k0 += Config::kBK) {
             const Strided &as = params.a_strides, &bs = params.b_strides;
-            const float* a = static_cast<const float*>(params.a) + tile.batch * as.batch + tile.row * as.row + k0 * as.col;
+            const float* a =
+                static_cast<const float*>(params.a) + tile.batch * as.batch + tile.row * as.row + k0 * as.col;
             const float* b = static_cast<const float*>(params.b) + tile.batch * bs.batch + k0 * bs.row;
             const i64 left = depth - k0;
             copy_a<Config>(tiles, a, as, params.m - tile.row, left);

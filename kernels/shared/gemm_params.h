@@ -13,10 +13,11 @@ struct Strided {
 };
 
 // Values of carat_activation, carat_gate, carat_bias, carat_out_scale, as code generation writes them into Config.
-inline constexpr int kActNone = 0, kActRelu = 1, kActGeluErf = 2, kActGeluTanh = 3, kActSilu = 4, kActSigmoid = 5;
-inline constexpr int kGateNone = 0, kGateInterleaved = 1, kGateSplit = 2;
-inline constexpr int kBiasNone = 0, kBiasN = 1, kBiasM = 2;
-inline constexpr int kOutScaleNone = 0, kOutScaleTensor = 1, kOutScaleRow = 2;
+// Enumerators and not constants: those would take device memory in every kernel.
+enum Activation : int { kActNone = 0, kActRelu = 1, kActGeluErf = 2, kActGeluTanh = 3, kActSilu = 4, kActSigmoid = 5 };
+enum Gate : int { kGateNone = 0, kGateInterleaved = 1, kGateSplit = 2 };
+enum Bias : int { kBiasNone = 0, kBiasN = 1, kBiasM = 2 };
+enum OutScale : int { kOutScaleNone = 0, kOutScaleTensor = 1, kOutScaleRow = 2 };
 
 struct EpilogueParams {
     double alpha, beta;

@@ -101,10 +101,10 @@ Status Driver::resolve() {
                     "newer)",
                     library.path(), version / 1000, version % 1000 / 10, kOldest / 1000, kOldest % 1000 / 10);
     std::string missing;
-#define CARAT_CUDA_OPTIONAL(member, symbol, ...) member = reinterpret_cast<decltype(member)>(library.symbol(symbol));
-#define CARAT_CUDA_SYMBOL(member, symbol, ...)       \
-    CARAT_CUDA_OPTIONAL(member, symbol, __VA_ARGS__) \
-    if (member == nullptr && missing.empty()) missing = symbol;
+#define CARAT_CUDA_OPTIONAL(member, entry, ...) member = reinterpret_cast<decltype(member)>(library.symbol(entry));
+#define CARAT_CUDA_SYMBOL(member, entry, ...)       \
+    CARAT_CUDA_OPTIONAL(member, entry, __VA_ARGS__) \
+    if (member == nullptr && missing.empty()) missing = entry;
 #include "cuda/driver.def"
 #undef CARAT_CUDA_SYMBOL
 #undef CARAT_CUDA_OPTIONAL
