@@ -24,8 +24,9 @@ double activate(carat_activation activation, double v) {
         case CARAT_ACT_GELU_ERF:
             return v * 0.5 * std::erfc(-v / std::numbers::sqrt2);
         case CARAT_ACT_GELU_TANH: {
-            const double slope = std::sqrt(2 / std::numbers::pi);
-            return 0.5 * v * (1 + std::tanh(slope * (v + 0.044715 * v * v * v)));
+            // v / 2 * (1 + tanh(y)) without its cancellation: (1 + tanh(y)) / 2 = 1 / (1 + exp(-2 y)).
+            const double y = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+            return v / (1 + std::exp(-2 * y));
         }
         case CARAT_ACT_SILU:
             return v / (1 + std::exp(-v));
