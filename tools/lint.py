@@ -33,6 +33,10 @@ BELOW = {
 }
 # Plain declarations through which a backend speaks with the registry above it.
 PORTS = {"dispatch/registry.hpp", "dispatch/config.hpp"}
+# Header-only helpers of src/ that the command line shares.
+CLI_PORTS = {"core/status.hpp", "core/format.hpp"}
+# The library's one reader of the environment, and the command line's (NO_COLOR and the like).
+READS_ENVIRONMENT = {"src/core/env.cpp", "cli/common.cpp"}
 
 FORBIDDEN_IN_SRC = {
     "prints": r"\bstd::(cout|cerr|clog)\b|\b(printf|puts|putchar|perror)\s*\(|\bfprintf\s*\(\s*stdout|\bfprintf\s*\(\s*stderr"
@@ -110,7 +114,7 @@ class Lint:
         parts = path.relative_to(self.root).parts
         code = strip_comments(text)
         no_strings = strip_comments(text, strings=True)
-        if parts[0] in ("src", "cli", "include") and "/".join(parts) != "src/core/env.cpp":
+        if parts[0] in ("src", "cli", "include") and "/".join(parts) not in READS_ENVIRONMENT:
             self.forbid(path, no_strings, "environment", r"\b(secure_)?getenv\s*\(|\benviron\b", "the environment is read in src/core/env.cpp only")
         if parts[0] == "src":
             for what, pattern in FORBIDDEN_IN_SRC.items():
@@ -129,6 +133,7 @@ class Lint:
             if opener == "<" or not (inside or (self.root / "kernels" / name).exists()):
                 self.breach(path, line, "include", f"{name}: device code includes files of kernels/ only")
         elif parts[0] == "cli":
+            inside = inside or (self.root / "cli" / name).exists() or name in CLI_PORTS
             if opener == '"' and not inside and folder not in ("cli", "carat"):
                 self.breach(path, line, "include", f"{name}: the command line uses the public API (carat/...) only")
         elif parts[0] == "src" and opener == '"' and folder in BELOW and len(parts) > 2:
