@@ -16,7 +16,7 @@ import sys
 EXCEPTIONS = {}
 
 MAX_FILE, MAX_FUNCTION, MAX_KERNEL_FUNCTION, MAX_SIMILARITY = 600, 60, 300, 0.6
-C_LIKE = {".c", ".h", ".hpp", ".cpp", ".cuh", ".cu"}
+C_LIKE = {".c", ".h", ".hpp", ".cpp", ".inl", ".cuh", ".cu"}
 COMMENTED = C_LIKE | {".py", ".sh", ".cmake", ".in", ".map"}
 SKIPPED = {".git", ".venv", ".whl", "__pycache__"}
 
