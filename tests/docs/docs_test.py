@@ -112,7 +112,7 @@ class Workshop:
 
 
 class Docs(unittest.TestCase):
-    root, build, chosen = ROOT, None, []
+    root, build, chosen, maxDiff = ROOT, None, [], None
 
     @classmethod
     def setUpClass(cls):
