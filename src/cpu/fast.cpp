@@ -404,8 +404,12 @@ const IsaKernels& kernels_of(Isa isa) {
     return *row_of(isa).kernels();
 }
 
+MicroTile micro_tile(Isa isa, const Problem& problem) {
+    const Geometry geometry = kernels_of(isa).geometry(panel_of(isa, problem));
+    return {geometry.mr, geometry.nr, geometry.kc};
+}
+
 void fast_require(Isa isa, const Problem& p, Requirements& r) {
-    r.require(supported(isa), "this CPU lacks {}, or CARAT_CPU_ISA forbids it", name(isa));
     r.require(p.sparsity == CARAT_DENSE, "2:4 sparse operands are left to the reference");
     r.require((p.a.dtype == CARAT_F64) == (p.b.dtype == CARAT_F64), "A is {} and B {}: f64 is only multiplied by f64",
               carat::name(p.a.dtype), carat::name(p.b.dtype));

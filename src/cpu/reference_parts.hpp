@@ -107,10 +107,10 @@ void accumulate_tile(const Part& part, int64_t row, int64_t rows, Columns column
                      TileSums& sums);
 
 // A tile of D; tiles() covers all parts with them, in order. Blocks of 128 columns of D lie in one tile.
-struct Tile {
+struct ReferenceTile {
     int64_t part, row, rows, col, cols;
 };
-std::vector<Tile> reference_tiles(const Problem& problem, const std::vector<Part>& parts);
+std::vector<ReferenceTile> reference_tiles(const Problem& problem, const std::vector<Part>& parts);
 
 // Columns of D that a part has.
 inline int64_t part_d_cols(const Problem& problem, const Part& part) {
