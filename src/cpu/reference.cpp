@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <new>
 #include <numbers>
 
@@ -37,35 +36,6 @@ double activate(carat_activation activation, double v) {
 }
 
 namespace {
-
-// What one thread needs for a tile.
-struct Scratch {
-    Panels panels;
-    TileSums sums[2] = {TileSums(false), TileSums(false)};
-};
-
-// Scratches for as many tiles as run at once, made up front so that no worker has to allocate.
-class ScratchPool {
-  public:
-    explicit ScratchPool(int count) : all_(size_t(count)) {
-        for (Scratch& scratch : all_) free_.push_back(&scratch);
-    }
-    Scratch* take() {
-        std::lock_guard lock(mutex_);
-        Scratch* scratch = free_.back();
-        free_.pop_back();
-        return scratch;
-    }
-    void give(Scratch* scratch) {
-        std::lock_guard lock(mutex_);
-        free_.push_back(scratch);
-    }
-
-  private:
-    std::vector<Scratch> all_;
-    std::vector<Scratch*> free_;
-    std::mutex mutex_;
-};
 
 class Execution {
   public:
@@ -148,7 +118,7 @@ void execute(const Problem& problem, const Operands& operands, ThreadPool& threa
     const std::vector<Part> parts = reference_parts(problem, operands);
     const std::vector<ReferenceTile> tiles = reference_tiles(problem, parts);
     const Execution execution(problem, operands);
-    ScratchPool scratches(threads.size() + 1);  // the caller works too
+    ScratchPool scratches(threads.size(), false);
     std::vector<double> largest(tiles.size());
     threads.parallel_for(int64_t(tiles.size()), [&](int64_t at) {
         Scratch* scratch = scratches.take();
