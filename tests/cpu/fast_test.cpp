@@ -38,7 +38,7 @@ void expect_same(const Case& t, const Case::Output& got, const Case::Output& wan
     ASSERT_EQ(got.d.size(), want.d.size()) << what;
     ASSERT_EQ(got.d_scales.size(), want.d_scales.size());
     for (size_t i = 0; i < got.d_scales.size(); ++i)
-        ASSERT_NEAR(got.d_scales[i], want.d_scales[i], 1e-6 * std::fabs(want.d_scales[i])) << what << ": scale " << i;
+        ASSERT_NEAR(got.d_scales[i], want.d_scales[i], 1e-5 * std::fabs(want.d_scales[i]) + 1e-37) << what << ": scale " << i;
     ASSERT_TRUE(same_float(got.amax, want.amax) || std::fabs(got.amax - want.amax) <= 1e-5 * want.amax)
         << what << ": amax " << got.amax << " for " << want.amax;
     if (got.d == want.d) return;
