@@ -130,7 +130,7 @@ class Lint:
         folder = name.split("/")[0]
         inside = (path.parent / name).exists()
         if parts[0] == "kernels":
-            if opener == "<" or not (inside or (self.root / "kernels" / name).exists()):
+            if not ((self.root / "kernels" / name).exists() or opener == '"' and inside):
                 self.breach(path, line, "include", f"{name}: device code includes files of kernels/ only")
         elif parts[0] == "cli":
             inside = inside or (self.root / "cli" / name).exists() or name in CLI_PORTS
