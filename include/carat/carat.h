@@ -212,8 +212,9 @@ typedef struct carat_problem {
     carat_epilogue epilogue;
 } carat_problem;
 
-/* A plain single problem: `dtype` everywhere (D s32 for s8, bf16 for FP8; B's zero-valued fields mean packed), layout
- * "nt", "nn", "tn" or "tt" as in BLAS over row-major storage, no C, no epilogue. Every other field is then yours to set. */
+/* A plain single problem: A and B of `dtype`, D of the same (s32 for s8, bf16 for FP8), everything packed, no C, no
+ * epilogue. layout "nn", "nt", "tn" or "tt" as in BLAS over row-major storage: letter 1 is A, letter 2 is B, "t" means
+ * stored transposed, that is column-major. Every field is then yours to change. */
 CARAT_API carat_status carat_problem_init(carat_problem* problem, int64_t m, int64_t n, int64_t k, carat_dtype dtype,
                                           const char* layout);
 
@@ -341,6 +342,10 @@ CARAT_API carat_status carat_list(carat_text_t* json);
 CARAT_API carat_status carat_doctor(carat_text_t* json);
 /* JSON "carat.floor/1": bytes, FLOPs, floor time in us and what bounds it, for the context's device. */
 CARAT_API carat_status carat_floor(carat_context_t context, const carat_problem* problem, carat_text_t* json);
+
+/* JSON "carat.models/1": the linear layers of a model at `tokens` tokens under tensor parallelism `tp`. model: a bundled
+ * name ("llama-3.1-8b") or the path of a config.json; NULL: the list of bundled models. */
+CARAT_API carat_status carat_models(const char* model, int64_t tokens, int32_t tp, carat_text_t* json);
 
 typedef struct carat_check_options {
     size_t struct_size;

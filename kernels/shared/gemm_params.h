@@ -12,16 +12,22 @@ struct Strided {
     i64 row, col, batch;
 };
 
-// Values of carat_activation, carat_gate, carat_bias, carat_out_scale; code generation writes them into Config.
+// Values of carat_activation, carat_gate, carat_bias, carat_out_scale, as code generation writes them into Config.
+// Enumerators and not constants: those would take device memory in every kernel.
+enum Activation : int { kActNone = 0, kActRelu = 1, kActGeluErf = 2, kActGeluTanh = 3, kActSilu = 4, kActSigmoid = 5 };
+enum Gate : int { kGateNone = 0, kGateInterleaved = 1, kGateSplit = 2 };
+enum Bias : int { kBiasNone = 0, kBiasN = 1, kBiasM = 2 };
+enum OutScale : int { kOutScaleNone = 0, kOutScaleTensor = 1, kOutScaleRow = 2 };
+
 struct EpilogueParams {
     double alpha, beta;
-    const void* alpha_device;  // not null: read the scalars from memory
+    const void* alpha_device;  // one f32 each, read if Config::kDeviceScalars
     const void* beta_device;
     const void* bias;
     i64 bias_batch;
     float clamp_lo, clamp_hi;
     const float* out_scale;
-    float* amax;
+    float* amax;  // zeroed on the same stream before the launch
 };
 
 struct GemmParams {

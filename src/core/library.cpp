@@ -34,9 +34,9 @@ Result<SharedLibrary> SharedLibrary::open_first(const std::vector<std::string>& 
             library.path_ = real_path(handle, file);
             return library;
         }
-        if (only_loaded) continue;
         const char* why = dlerror();
-        tried += fmt::format("{}{}", tried.empty() ? "" : "; ", why ? why : file.c_str());
+        const std::string reason = only_loaded ? file + " is not loaded" : why ? why : file + " does not open";
+        tried += fmt::format("{}{}", tried.empty() ? "" : "; ", reason);
     }
     return fail(CARAT_IO_ERROR, "no library could be opened ({})", tried);
 }

@@ -17,7 +17,7 @@ struct Strides {
 };
 
 struct Problem : carat_problem {
-    // Columns of C and D: N, or N/2 under a gated epilogue.
+    // Columns of D: N, or N/2 under a gated epilogue. (C is added before the gate: it always has N.)
     int64_t d_cols() const { return epilogue.gate == CARAT_GATE_NONE ? n : n / 2; }
     // Stored K of an operand: K, or 2*ceil(K/4) of a 2:4 sparse one.
     int64_t a_cols() const { return sparsity == CARAT_SPARSE_A_24 ? 2 * ceil_div(k, 4) : k; }
@@ -42,7 +42,8 @@ struct Problem : carat_problem {
     }
 };
 
-// One line, for messages and keys: "bf16_bf16_bf16_nt m4096 n4096 k4096 bias_n silu ...". Equal problems give equal text.
+// One line, for messages and keys: "bf16_bf16_bf16_nt m4096 n4096 k4096 bias_n_f32+silu". Equal problems give equal text,
+// different ones different text; what is packed as usual is not mentioned.
 std::string describe(const Problem& problem);
 // The epilogue alone, "none" or e.g. "beta_f32+bias_n+silu+gate_split+out_row".
 std::string describe_epilogue(const Problem& problem);

@@ -18,6 +18,12 @@ std::span<const Isa> supported_isas();
 bool supported(Isa isa);
 const char* name(Isa isa);  // "avx512_bf16"
 
+// The register tile (m x n) of the micro-kernel and its block along K, for display in configuration names.
+struct Tile {
+    int m, n, k;
+};
+Tile tile_of(Isa isa, const Problem& problem);
+
 // What the fast backend takes, for any ISA; the bf16 ISA takes 16-bit and FP8 operands that are exact in bf16.
 void fast_require(Isa isa, const Problem& problem, Requirements& requirements);
 Status fast_execute(Isa isa, const Problem& problem, const Operands& operands, ThreadPool& threads);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// device.hpp: one GPU through the driver API, reached by dlopen. Uses the caller's current context where there is one for
-// this device, else retains the primary context. Nothing here is global but the driver's function table.
+// device.hpp: one GPU through the driver API, reached by dlopen. A device works in the context that was current when it
+// was opened, if that belongs to the GPU (and then must not outlive it), else in the retained primary context. A call
+// from a thread whose current context belongs to the GPU uses that one; any other call pushes the device's and pops it
+// again. Nothing here is global but the driver's function table.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,8 @@
 #include "limits/target.hpp"
 
 namespace carat::cuda {
+
+struct Driver;
 
 struct DriverInfo {
     std::string path;
@@ -34,17 +38,24 @@ class Device {
   public:
     // ordinal -1: the device of the calling thread's current context, else 0.
     static Result<std::shared_ptr<Device>> open(int ordinal);
+    // The same through a given driver, which must outlive the device.
+    static Result<std::shared_ptr<Device>> open(const Driver& driver, int ordinal);
     ~Device();
 
     int ordinal() const;
     const Target& target() const;
     DeviceState state() const;
+    Result<size_t> free_bytes() const;
 
     Result<void*> alloc(size_t bytes) const;
     void free(void* memory) const;
     Status copy(void* destination, const void* source, size_t bytes) const;  // any direction, done on return
-    Status fill(void* memory, int byte, size_t bytes) const;
+    Status fill(void* memory, int byte, size_t bytes) const;                 // done on return
+    // Enqueues `words` copies of a 32-bit word; can be captured in a graph.
+    Status fill_async(void* memory, unsigned word, size_t words, void* stream) const;
 
+    // Streams do not wait for the legacy stream (CU_STREAM_NON_BLOCKING), so that one can be captured while another
+    // thread copies.
     Result<void*> stream_create() const;
     void stream_destroy(void* stream) const;
     Status stream_synchronize(void* stream) const;
@@ -59,10 +70,10 @@ class Device {
     Result<std::unique_ptr<Graph>> graph_end(void* stream) const;
 
   private:
-    Device();
+    Device() = default;
     friend class Module;
-    struct State;
-    std::unique_ptr<State> state_;
+    // Shared with modules and graphs, which keep the context alive.
+    std::shared_ptr<struct DeviceCore> core_;
 };
 
 struct LaunchShape {
@@ -76,14 +87,15 @@ struct LaunchShape {
 // One loaded kernel (cuLibraryLoadData, entry jit::kEntry). Attributes are set per device at load, not at launch.
 class Module {
   public:
-    static Result<std::unique_ptr<Module>> load(std::shared_ptr<const Device> device, const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
+    static Result<std::unique_ptr<Module>> load(std::shared_ptr<const Device> device,
+                                                const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
                                                 const std::string& name);
     ~Module();
     // `parameters`: one struct passed by value to the kernel. Asynchronous.
     Status launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const;
 
   private:
-    Module();
+    Module() = default;
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.hpp: a configuration is a value: printable, parsable, hashable. Its string is the kernel's name, its fields are
-// the `Config` struct that the JIT generates. Fields that a family does not use stay at their defaults and are not
+// config.hpp: a configuration is a value: printable, parsable, hashable. Its string is the kernel's name, its fields
+// are the `Config` struct that the JIT generates. Fields that a family does not use stay at their defaults and are not
 // printed.
 #pragma once
 
@@ -13,14 +13,14 @@
 namespace carat {
 
 struct Config {
-    std::string family;                 // "v0_naive", "v1_shared", "cpu_fast_avx512", "cpu_reference"
+    std::string family;  // "v0_naive", "v1_shared", "cpu_fast_avx512", "cpu_reference"
     carat_dtype a = CARAT_NONE, b = CARAT_NONE, d = CARAT_NONE;
-    std::string layout;                 // "nt"
-    int bm = 0, bn = 0, bk = 0;         // tile
-    int tm = 0, tn = 0;                 // register tile of a thread; 0: unused
-    int stages = 0;                     // pipeline stages; 0: unused
-    int cluster_m = 0, cluster_n = 0;   // thread-block cluster; 0: unused
-    int split_k = 0;                    // splits of K; 0: unused
+    std::string layout;                // "nt"
+    int bm = 0, bn = 0, bk = 0;        // tile
+    int tm = 0, tn = 0;                // register tile of a thread; 0: unused
+    int stages = 0;                    // pipeline stages; 0: unused
+    int cluster_m = 0, cluster_n = 0;  // thread-block cluster; 0: unused
+    int split_k = 0;                   // splits of K; 0: unused
 
     // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"]
     std::string name() const;

@@ -57,9 +57,9 @@ class Executable {
 };
 
 struct Row {
-    const char* name;       // the family: "v1_shared"
-    const char* summary;    // one sentence for lists and docs
-    const char* source;     // the file that holds it: "kernels/ladder/v1_shared.cuh"
+    const char* name;     // the family: "v1_shared"
+    const char* summary;  // one sentence for lists and docs
+    const char* source;   // the file that holds it: "kernels/ladder/v1_shared.cuh"
     carat_backend backend;
     void (*require)(const Problem&, const Target&, Requirements&);
     std::vector<Config> (*candidates)(const Problem&, const Target&);

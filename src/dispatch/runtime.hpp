@@ -8,9 +8,15 @@
 #include "limits/target.hpp"
 
 namespace carat {
-namespace cpu { class ThreadPool; }
-namespace cuda { class Device; }
-namespace jit { class Jit; }
+namespace cpu {
+class ThreadPool;
+}
+namespace cuda {
+class Device;
+}
+namespace jit {
+class Jit;
+}
 
 class Runtime {
   public:

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops.cuh: what happens to an f32 accumulator on its way to D, in the fixed order of the contract:
+//     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up)
+//     amax of |v|;  D = v out_scale
+// Config chooses the steps at compile time: kDeviceScalars, kHasC, kBias, kActivation, kGate, kClamp, kAmax, kOutScale.
+// Accurate math only: no __expf, no fast division. Additions are fused on purpose and in a fixed order, so every kernel
+// that accumulates in the same order gives the same bits.
+#pragma once
+
+#include <shared/gemm_params.h>
+#include <ptx/warp.cuh>
+
+namespace carat_kernel {
+
+using namespace carat_shared;
+
+struct Scalars {
+    float alpha, beta;
+};
+
+template <class Config>
+__device__ Scalars load_scalars(const EpilogueParams& epilogue) {
+    if constexpr (Config::kDeviceScalars) {
+        return {*static_cast<const float*>(epilogue.alpha_device), *static_cast<const float*>(epilogue.beta_device)};
+    } else {
+        return {static_cast<float>(epilogue.alpha), static_cast<float>(epilogue.beta)};
+    }
+}
+
+// NaN stays NaN in each: comparisons with NaN are false.
+template <int kActivation>
+__device__ float activate(float v) {
+    if constexpr (kActivation == kActRelu) return v < 0.0f ? 0.0f : v;
+    // erfc, not 1 + erf: the sum would cancel for v < -2 and lose the small result.
+    if constexpr (kActivation == kActGeluErf) return 0.5f * v * erfcf(v * -0.70710678118654752f);
+    // 0.5 (1 + tanh(u)) = sigmoid(2 u), again without cancellation.
+    if constexpr (kActivation == kActGeluTanh) {
+        const float u2 = 1.5957691216057308f * v * fmaf(0.044715f * v, v, 1.0f);
+        return v / (1.0f + expf(-u2));
+    }
+    if constexpr (kActivation == kActSilu) return v / (1.0f + expf(-v));
+    if constexpr (kActivation == kActSigmoid) return 1.0f / (1.0f + expf(-v));
+    return v;
+}
+
+// B's column that feeds column j of D; part 0 is the gate (or all there is), part 1 what it multiplies.
+template <class Config>
+__device__ i64 source_column(const GemmParams& params, i64 j, int part) {
+    if constexpr (Config::kGate == kGateInterleaved) return 2 * j + part;
+    if constexpr (Config::kGate == kGateSplit) return j + part * (params.n / 2);
+    return j;
+}
+
+// alpha acc + beta C + bias, at B's column: under a gate C is as wide as B. C is not read where beta is 0, so a NaN
+// there cannot leak.
+template <class Config>
+__device__ float linear_step(const GemmParams& params, const Scalars& scalars, float accumulator, i64 batch, i64 i,
+                             i64 j, int part) {
+    const i64 column = source_column<Config>(params, j, part);
+    float v = scalars.alpha * accumulator;
+    if constexpr (Config::kHasC) {
+        if (scalars.beta != 0.0f) {
+            const Strided& s = params.c_strides;
+            const float c = static_cast<const float*>(params.c)[i * s.row + column * s.col + batch * s.batch];
+            v = fmaf(scalars.beta, c, v);
+        }
+    }
+    if constexpr (Config::kBias != kBiasNone) {
+        const i64 at = Config::kBias == kBiasM ? i : column;
+        v += static_cast<const float*>(params.epilogue.bias)[at + batch * params.epilogue.bias_batch];
+    }
+    return v;
+}
+
+// From the accumulators of element (i, j) of D to memory. `inside` is false for threads that have no element; all
+// threads of a warp must call it, because amax is reduced over the warp: one atomic for 32 elements.
+template <class Config>
+__device__ void finish(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2], i64 batch,
+                       i64 i, i64 j, bool inside) {
+    const EpilogueParams& epilogue = params.epilogue;
+    float v = 0.0f;
+    if (inside) {
+        v = activate<Config::kActivation>(linear_step<Config>(params, scalars, accumulators[0], batch, i, j, 0));
+        if constexpr (Config::kGate != kGateNone)
+            v *= linear_step<Config>(params, scalars, accumulators[1], batch, i, j, 1);
+        if constexpr (Config::kClamp) {
+            v = v < epilogue.clamp_lo ? epilogue.clamp_lo : v;
+            v = v > epilogue.clamp_hi ? epilogue.clamp_hi : v;
+        }
+    }
+    if constexpr (Config::kAmax) {
+        // The bits of |v| order as integers do, with NaN above infinity; the maximum does not depend on the order.
+        const unsigned largest = warp_max(__float_as_uint(fabsf(v)));
+        if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(epilogue.amax), largest);
+    }
+    if (!inside) return;
+    if constexpr (Config::kOutScale == kOutScaleTensor) v *= epilogue.out_scale[0];
+    if constexpr (Config::kOutScale == kOutScaleRow) v *= epilogue.out_scale[i + batch * params.m];
+    const Strided& s = params.d_strides;
+    static_cast<float*>(params.d)[i * s.row + j * s.col + batch * s.batch] = v;
+}
+
+}  // namespace carat_kernel

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// explain.cpp: why this kernel, and how far from the limit: carat_explain and carat_floor as JSON.
+#include <nlohmann/json.hpp>
+
+#include "api/error.hpp"
+#include "api/handles.hpp"
+#include "api/validate.hpp"
+
+using namespace carat;
+using namespace carat::api;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json floor_json(const Problem& problem, const Target& target) {
+    const Floor floor = floor_of(problem, target, problem.has_c());
+    return {{"schema", "carat.floor/1"},    {"target", target.name},          {"source", target.source},
+            {"bytes", floor.bytes},         {"flops", floor.flops},           {"intensity", floor.intensity},
+            {"memory_us", floor.memory_us}, {"compute_us", floor.compute_us}, {"us", floor.us},
+            {"bound", name(floor.bound)}};
+}
+
+Json candidate_json(const Candidate& candidate) {
+    return {{"kernel", candidate.config.name()},
+            {"predicted_us", candidate.prediction.us},
+            {"bound", candidate.prediction.bound}};
+}
+
+Json row_json(const Considered& entry) {
+    Json candidates = Json::array();
+    for (const Candidate& candidate : entry.candidates) candidates.push_back(candidate_json(candidate));
+    return {{"row", entry.row->name},
+            {"backend", entry.row->backend == CARAT_BACKEND_CUDA ? "cuda" : "cpu"},
+            {"refusal", entry.refusal.empty() ? Json() : Json(entry.refusal)},
+            {"candidates", candidates}};
+}
+
+Json explain_json(const Problem& problem, const Target& target, std::string_view kernel) {
+    const Selection selection = consider(problem, target, kernel);
+    Json rows = Json::array();
+    for (const Considered& entry : selection.considered) rows.push_back(row_json(entry));
+    Json chosen;
+    if (selection.winner) {
+        chosen = candidate_json(*selection.winner);
+        chosen["row"] = selection.winner->row->name;
+    }
+    return {{"schema", "carat.explain/1"},
+            {"problem", describe(problem)},
+            {"target", target.name},
+            {"rows", rows},
+            {"chosen", chosen},
+            {"floor", floor_json(problem, target)}};
+}
+
+}  // namespace
+
+carat_status carat_explain(carat_context_t context, const carat_problem* problem, const carat_plan_options* options,
+                           carat_text_t* json) {
+    return guard([&]() -> Status {
+        CARAT_TRY(require_pointer(context, "context"));
+        CARAT_ASSIGN(const Problem valid, validate_problem(problem));
+        const std::string_view kernel = options && options->kernel ? options->kernel : "";
+        if (!kernel.empty())
+            if (auto known = select(valid, context->target(), kernel); known.status().code() == CARAT_INVALID_VALUE)
+                return known.status();
+        return give_text(explain_json(valid, context->target(), kernel).dump(2), json);
+    });
+}
+
+carat_status carat_floor(carat_context_t context, const carat_problem* problem, carat_text_t* json) {
+    return guard([&]() -> Status {
+        CARAT_TRY(require_pointer(context, "context"));
+        CARAT_ASSIGN(const Problem valid, validate_problem(problem));
+        return give_text(floor_json(valid, context->target()).dump(2), json);
+    });
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// handles.hpp: what the opaque handles of carat.h are.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+#include "core/problem.hpp"
+#include "cuda/device.hpp"
+#include "dispatch/runtime.hpp"
+#include "dispatch/select.hpp"
+#include "jit/jit.hpp"
+
+// Immutable once made: executions share it without a lock.
+struct carat_plan_s {
+    carat::Problem problem;
+    carat::Candidate chosen;
+    std::string kernel;                             // chosen.config.name()
+    std::unique_ptr<carat::Executable> executable;  // null for an empty problem: there is nothing to run
+    size_t workspace_bytes = 0;
+};
+
+struct carat_context_s {
+    carat::Runtime runtime;
+    carat_backend backend = CARAT_BACKEND_CPU;
+
+    // The plans of one-call gemm(), by the problem's key.
+    std::shared_mutex plans_mutex;
+    std::unordered_map<std::string, std::unique_ptr<carat_plan_s>> plans;
+
+    // The limits of a CPU are measured when first asked for (0.2 s), not when a context is made.
+    const carat::Target& target();
+
+  private:
+    std::once_flag measured_;
+};
+
+struct carat_text_s {
+    std::string text;
+};
+
+struct carat_graph_s {
+    std::unique_ptr<carat::cuda::Device::Graph> graph;
+};
+
+namespace carat::api {
+
+// Hands a string to the caller of the C ABI.
+Status give_text(std::string text, carat_text_t* out);
+
+// The plan of a validated problem; `kernel` "" for the library's choice.
+Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const Problem& problem,
+                                                const carat_plan_options& options);
+
+}  // namespace carat::api

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// registry.cpp: the table itself. Order is priority: at equal predicted time the earlier row wins. The reference is
+// last.
+#include "dispatch/registry.hpp"
+
+#include <vector>
+
+#include "dispatch/rows_cpu.hpp"
+#include "dispatch/rows_ladder.hpp"
+
+namespace carat {
+
+std::span<const Row> registry() {
+    // Copied on first use, when every row's own file has been initialised.
+    static const std::vector<Row> table = {
+        kRowV1Shared,      kRowV0Naive,  // kernels/ladder
+        kRowCpuAvx512Bf16, kRowCpuAvx512, kRowCpuAvx2, kRowCpuPortable, kRowCpuReference,
+    };
+    return table;
+}
+
+const Row* find_row(std::string_view name) {
+    for (const Row& row : registry())
+        if (name == row.name) return &row;
+    return nullptr;
+}
+
+}  // namespace carat

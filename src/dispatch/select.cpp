@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/select.hpp"
+
+namespace carat {
+namespace {
+
+// Does a forced kernel name (a row or a full configuration) let this through?
+bool wanted_row(const Row& row, std::string_view kernel) {
+    if (kernel.empty() || kernel == row.name) return true;
+    const auto config = Config::parse(kernel);
+    return config.ok() && config->family == row.name;
+}
+bool wanted_config(const Config& config, const Row& row, std::string_view kernel) {
+    return kernel.empty() || kernel == row.name || kernel == config.name();
+}
+
+Considered consider_row(const Row& row, const Problem& problem, const Target& target, std::string_view kernel) {
+    Considered result{&row, "", {}};
+    if (!wanted_row(row, kernel)) {
+        result.refusal = fmt::format("the kernel '{}' was asked for", kernel);
+        return result;
+    }
+    Requirements requirements;
+    row.require(problem, target, requirements);
+    result.refusal = requirements.refusal();
+    if (!requirements.ok()) return result;
+    for (const Config& config : row.candidates(problem, target))
+        if (wanted_config(config, row, kernel))
+            result.candidates.push_back({&row, config, row.predict(problem, config, target)});
+    if (result.candidates.empty()) result.refusal = "it has no tile for this shape";
+    return result;
+}
+
+std::string row_names() {
+    std::string names;
+    for (const Row& row : registry()) names += (names.empty() ? "" : ", ") + std::string(row.name);
+    return names;
+}
+
+Status refuse(const Problem& problem, const Target& target, const Selection& selection) {
+    std::string reasons;
+    for (const Considered& entry : selection.considered)
+        if (entry.row->backend == target.backend) reasons += fmt::format("; {}: {}", entry.row->name, entry.refusal);
+    return fail(CARAT_NOT_SUPPORTED, "no kernel for {} takes {}{}", target.full_name, describe(problem), reasons);
+}
+
+}  // namespace
+
+Selection consider(const Problem& problem, const Target& target, std::string_view kernel) {
+    Selection selection;
+    for (const Row& row : registry()) selection.considered.push_back(consider_row(row, problem, target, kernel));
+    for (const Considered& entry : selection.considered)
+        for (const Candidate& candidate : entry.candidates)
+            if (!selection.winner || candidate.prediction.us < selection.winner->prediction.us)
+                selection.winner = &candidate;
+    return selection;
+}
+
+Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel) {
+    if (!kernel.empty() && !find_row(kernel)) {
+        const auto config = Config::parse(kernel);
+        if (!config.ok() || !find_row(config->family))
+            return fail(
+                CARAT_INVALID_VALUE,
+                "there is no kernel '{}': use a row ({}) or a full configuration name as `carat explain` prints it",
+                kernel, row_names());
+    }
+    const Selection selection = consider(problem, target, kernel);
+    if (!selection.winner) return refuse(problem, target, selection);
+    return *selection.winner;
+}
+
+}  // namespace carat
