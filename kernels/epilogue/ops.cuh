@@ -21,7 +21,9 @@ struct Scalars {
 template <class Config>
 __device__ Scalars load_scalars(const EpilogueParams& epilogue) {
     if constexpr (Config::kDeviceScalars) {
-        return {*static_cast<const float*>(epilogue.alpha_device), *static_cast<const float*>(epilogue.beta_device)};
+        const float alpha = *static_cast<const float*>(epilogue.alpha_device);
+        if constexpr (!Config::kHasC) return {alpha, 0.0f};  // beta_device may be null
+        return {alpha, *static_cast<const float*>(epilogue.beta_device)};
     } else {
         return {static_cast<float>(epilogue.alpha), static_cast<float>(epilogue.beta)};
     }
