@@ -80,10 +80,11 @@ def support(listing, root, argument):
 
 def kernels(listing, root, argument):
     text = []
+    axes = ("a", "b", "d", "layouts", "modes", "epilogues", "recipes")
     for row in listing["rows"]:
-        lines = merged(row["supports"], ("a", "b", "d", "layouts", "modes", "epilogues"))
+        lines = merged([{"recipes": (), **entry} for entry in row["supports"]], axes)
         text.append(f"### {row['name']}\n\n{row['summary']} Runs on: {row['backend']}. Source: [{row['source']}](../{row['source']}).\n\n"
-                    + table(["A", "B", "D", "layouts", "problems", "epilogues"], [[listed(names) for names in line] for line in lines]))
+                    + table(["A", "B", "D", "layouts", "problems", "epilogues", "scales"], [[listed(names) for names in line] for line in lines]))
     return "\n".join(text)
 
 

@@ -18,7 +18,7 @@ LISTING = {
     "statuses": [{"name": "CARAT_SUCCESS", "value": 0, "sentence": "All of it was done."}],
     "exit_codes": [{"code": 0, "name": "ok", "meaning": "Done."}, {"code": 2, "name": "usage", "meaning": "A flag | a value is wrong."}],
     "env": [{"name": "CARAT_JIT", "values": "auto, never", "fallback": "auto", "meaning": "Compiling."}],
-    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [F32]},
+    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [{**F32, "recipes": ["rowwise"]}]},
              {"name": "ref", "summary": "Defines.", "source": "src/ref.cpp", "backend": "cpu",
               "supports": [{**F32, "a": a, "b": b, "d": d} for a in ("f16", "bf16") for b in ("f16", "bf16") for d in ("f32", "s8")]
               + [{**F32, "a": "s8", "b": "s8", "d": "s32"}]}],
@@ -95,6 +95,8 @@ class GenDocs(unittest.TestCase):
         self.assertEqual(lines[2:], ["| `v0` | cuda | f32 | f32 | f32 | nt, nn | single |", "| `ref` | cpu | f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single |",
                                      "| `ref` | cpu | s8 | s8 | s32 | nt, nn | single |"])
         self.assertIn("Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
+        self.assertIn("| f32 | f32 | f32 | nt, nn | single | bias | rowwise |", part("kernels"))
+        self.assertIn("| f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single | bias | none |", part("kernels"))
         holed = [{"a": a, "b": b} for a, b in ("xx", "xy", "yx")]
         covered = {(a, b) for row in gen_docs.merged(holed, ("a", "b")) for a in row[0] for b in row[1]}
         self.assertEqual(covered, {("x", "x"), ("x", "y"), ("y", "x")})
