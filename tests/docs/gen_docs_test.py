@@ -26,7 +26,8 @@ LISTING = {
 }
 RESULT = {"m": 16, "n": 32, "k": 4096, "batch": None, "groups": None, "dtype": "f32", "layout": "nt", "recipe": None, "epilogue": "bias_n",
           "kernel": "v0_x", "us": 10.0, "tflops": 1.5, "gbps": 1234.5, "floor_us": 5.0, "peers": {"cublaslt": {"us": 8.0, "choice": "algo 7"}}}
-BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580"},
+BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580", "threads": 2, "nvrtc": "13.0, /usr/x.so",
+                                              "date": "2026-01-31T12:00:00Z"},
          "results": [RESULT, {**RESULT, "kernel": None, "peers": None, "us": 4096.4, "batch": 3}]}
 GOOGLE = {"context": {"num_cpus": 2, "mhz_per_cpu": 2400, "date": "2026-01-02T03:04:05"},
           "benchmarks": [{"name": "f32/1024", "run_name": "f32/1024", "run_type": "iteration", "real_time": 12.3, "cpu_time": 1, "iterations": 3,
@@ -109,7 +110,7 @@ class GenDocs(unittest.TestCase):
         (folder / "b.json").write_text(json.dumps(GOOGLE))
         (folder / "env.json").write_text("{}")
         text = gen_docs.bench(LISTING, self.root, "h200")
-        self.assertIn("Measured with: device NVIDIA H200, driver 580. From `bench/results/h200/a.json`:", text)
+        self.assertIn("Measured with: NVIDIA H200, 2 threads, driver 580, nvrtc 13.0, 2026-01-31. From `bench/results/h200/a.json`:", text)
         self.assertIn("| f32 nt 16 x 32 x 4096 bias_n | `v0_x` | 10 | 1.5 | 1,234 | 50 % | cublaslt 8 (algo 7) | 0.80 |", text)
         self.assertIn("| f32 nt 16 x 32 x 4096, batch 3 bias_n |  | 4,096 | 1.5 | 1,234 | 0 % | - | - |", text)
         self.assertIn("| f32/1024 | 12.3 ms | 174 |", text)
