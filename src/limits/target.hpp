@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// target.hpp: what a machine can do at most, as plain numbers: the GPUs we know from their data and our measurements, and
-// CPUs as measured at run time. `limits` needs core alone.
+// target.hpp: what a machine can do at most, as plain numbers: the GPUs we know from their data and our measurements,
+// and CPUs as measured at run time. `limits` needs core alone.
 #pragma once
 
 #include <span>
@@ -19,21 +19,21 @@ struct ReadPoint {
 
 struct Target {
     carat_backend backend = CARAT_BACKEND_CPU;
-    std::string name;        // "h200", "cpu"
-    std::string full_name;   // "NVIDIA H200", "AMD EPYC 9654 ..."
-    int cc_major = 0, cc_minor = 0;  // CUDA compute capability, 0 on a CPU
-    int units = 0;           // SMs, or CPU threads in use
+    std::string name;                    // "h200", "cpu"
+    std::string full_name;               // "NVIDIA H200", "AMD EPYC 9654 ..."
+    int cc_major = 0, cc_minor = 0;      // CUDA compute capability, 0 on a CPU
+    int units = 0;                       // SMs, or CPU threads in use
     int64_t shared_bytes_per_block = 0;  // opt-in maximum
     int64_t registers_per_unit = 0;
-    int64_t l2_bytes = 0;    // L2 (GPU) or last-level cache (CPU)
+    int64_t l2_bytes = 0;  // L2 (GPU) or last-level cache (CPU)
     int64_t memory_bytes = 0;
-    double launch_us = 0;    // an empty kernel inside a CUDA graph
-    std::vector<ReadPoint> read_curve;   // ascending
+    double launch_us = 0;               // an empty kernel inside a CUDA graph
+    std::vector<ReadPoint> read_curve;  // ascending
     // Sustained rate in TFLOP/s (2 per multiply-add) for operands of a type; 0: the type has no unit of its own.
     double f64_tflops = 0, f32_tflops = 0, tf32_tflops = 0, f16_tflops = 0, fp8_tflops = 0, s8_tflops = 0;
-    std::string source;      // where the numbers come from: "measured on an H200, ...", "datasheet"
+    std::string source;  // where the numbers come from: "measured on an H200, ...", "datasheet"
 
-    std::string arch() const;            // "sm_90a"; "" on a CPU
+    std::string arch() const;  // "sm_90a"; "" on a CPU
     double rate_tflops(carat_dtype a, carat_dtype b, carat_compute compute) const;
     // Time in us to stream `bytes` once: read_curve, interpolated; beyond its end at the last slope.
     double read_us(double bytes) const;
@@ -44,17 +44,18 @@ std::span<const Target> known_gpus();
 Result<Target> find_gpu(std::string_view name);
 // The known GPU whose numbers stand in for a device: exact name, else the nearest capability; facts that the driver
 // reports (SMs, memory, cache) replace the table's.
-Target match_gpu(const std::string& device_name, int cc_major, int cc_minor, int sms, int64_t l2_bytes, int64_t memory_bytes, int64_t shared_bytes_per_block);
+Target match_gpu(const std::string& device_name, int cc_major, int cc_minor, int sms, int64_t l2_bytes,
+                 int64_t memory_bytes, int64_t shared_bytes_per_block);
 
 enum class Bound { memory, compute, launch };
 const char* name(Bound bound);
 
 // The least time a problem can take: max(streaming its bytes, its FLOPs at the sustained rate, an empty launch).
 struct Floor {
-    double bytes = 0;       // each operand once: A, B, C if read, D, scales, bias
-    double flops = 0;       // 2 m n k
+    double bytes = 0;  // each operand once: A, B, C if read, D, scales, bias
+    double flops = 0;  // 2 m n k
     double memory_us = 0, compute_us = 0, us = 0;
-    double intensity = 0;   // flops / bytes
+    double intensity = 0;  // flops / bytes
     Bound bound = Bound::memory;
 };
 Floor floor_of(const Problem& problem, const Target& target, bool reads_c = false);
