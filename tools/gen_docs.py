@@ -80,10 +80,11 @@ def support(listing, root, argument):
 
 def kernels(listing, root, argument):
     text = []
+    axes = ("a", "b", "d", "layouts", "modes", "epilogues", "recipes")
     for row in listing["rows"]:
-        lines = merged(row["supports"], ("a", "b", "d", "layouts", "modes", "epilogues"))
+        lines = merged([{"recipes": (), **entry} for entry in row["supports"]], axes)
         text.append(f"### {row['name']}\n\n{row['summary']} Runs on: {row['backend']}. Source: [{row['source']}](../{row['source']}).\n\n"
-                    + table(["A", "B", "D", "layouts", "problems", "epilogues"], [[listed(names) for names in line] for line in lines]))
+                    + table(["A", "B", "D", "layouts", "problems", "epilogues", "scales"], [[listed(names) for names in line] for line in lines]))
     return "\n".join(text)
 
 
@@ -147,11 +148,14 @@ def google_benchmark_table(name, data):
 
 def environment_line(env):
     words = []
-    for key in ("device", "gpu", "cpu", "driver", "nvrtc", "cublaslt", "version", "commit", "date"):
+    for key in ("device", "cpu", "threads", "driver", "nvrtc", "carat", "date"):
         value = env.get(key)
-        value = value.get("full_name", value.get("name", value.get("version"))) if isinstance(value, dict) else value
-        if isinstance(value, (str, int, float)) and value != "":
-            words.append(f"{key} {value}")
+        value = value.get("full_name", value.get("name")) if isinstance(value, dict) else value
+        if not isinstance(value, (str, int)) or value == "" or key != "device" and value == env.get("device"):
+            continue
+        if key in ("nvrtc", "date"):
+            value = str(value).split(",")[0].split("T")[0]  # the version without its path, the day without its time
+        words.append(str(value) if key in ("device", "cpu", "date") else f"{value} {key}" if key == "threads" else f"{key} {value}")
     return f"Measured with: {', '.join(words)}. " if words else ""
 
 

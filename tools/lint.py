@@ -35,8 +35,8 @@ BELOW = {
 PORTS = {"dispatch/registry.hpp", "dispatch/config.hpp"}
 # Header-only helpers of src/ that the command line shares.
 CLI_PORTS = {"core/status.hpp", "core/format.hpp"}
-# The library's one reader of the environment, and the command line's (NO_COLOR and the like).
-READS_ENVIRONMENT = {"src/core/env.cpp", "cli/common.cpp"}
+# The one reader of the environment in the library; in the command line, NO_COLOR and the like, and where a peer lies.
+READS_ENVIRONMENT = {"src/core/env.cpp", "cli/common.cpp", "cli/peers/cublaslt_api.cpp"}
 
 FORBIDDEN_IN_SRC = {
     "prints": r"\bstd::(cout|cerr|clog)\b|\b(printf|puts|putchar|perror)\s*\(|\bfprintf\s*\(\s*stdout|\bfprintf\s*\(\s*stderr"
@@ -130,7 +130,7 @@ class Lint:
         folder = name.split("/")[0]
         inside = (path.parent / name).exists()
         if parts[0] == "kernels":
-            if opener == "<" or not (inside or (self.root / "kernels" / name).exists()):
+            if not ((self.root / "kernels" / name).exists() or opener == '"' and inside):
                 self.breach(path, line, "include", f"{name}: device code includes files of kernels/ only")
         elif parts[0] == "cli":
             inside = inside or (self.root / "cli" / name).exists() or name in CLI_PORTS

@@ -17,7 +17,8 @@ inline float exp_of(float x) {
     p = p * r + 1.6666665e-1f;
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
-    return p * bits_as<float>((bits_as<uint32_t>(shifted) - bits_as<uint32_t>(kMagic) + 127u) << 23);
+    const float power = bits_as<float>((bits_as<uint32_t>(shifted) - bits_as<uint32_t>(kMagic) + 127u) << 23);
+    return x > 88.0f ? __builtin_inff() : p * power;
 }
 inline double exp_of(double x) {
     return __builtin_exp(x);
@@ -35,7 +36,7 @@ inline void activate(carat_activation activation, int64_t count, T* v) {
         case CARAT_ACT_NONE:
             return;
         case CARAT_ACT_RELU:
-            for (int64_t i = 0; i < count; ++i) v[i] = v[i] < T(0) ? T(0) : v[i];
+            for (int64_t i = 0; i < count; ++i) v[i] = v[i] <= T(0) ? T(0) : v[i];
             return;
         case CARAT_ACT_GELU_ERF:
             for (int64_t i = 0; i < count; ++i) v[i] = v[i] * gauss_cdf(v[i]);
@@ -56,16 +57,27 @@ inline void activate(carat_activation activation, int64_t count, T* v) {
     }
 }
 
-// max |v|, NaN if any is NaN.
+// max |v|; NaN entries take no part.
 template <class T>
 inline T largest_of(const T* v, int64_t count) {
-    T largest = 0, nan = 0;
+    T largest = 0;
     for (int64_t i = 0; i < count; ++i) {
         const T magnitude = v[i] < T(0) ? -v[i] : v[i];
         largest = magnitude > largest ? magnitude : largest;
-        nan += v[i] - v[i] == T(0) || magnitude > T(0) ? T(0) : v[i];
     }
-    return nan != nan ? nan : largest;
+    return largest;
+}
+
+template <class T>
+inline bool has_nan(const T* v, int64_t count) {
+    bool found = false;
+    for (int64_t i = 0; i < count; ++i) found |= v[i] != v[i];
+    return found;
+}
+
+// Max with a memory for NaN.
+inline float join_amax(float a, float b) {
+    return a != a || b < a ? a : b;
 }
 
 // v = alpha * scale(acc) + bias for columns col0 ... of B; beta C comes between where there is a C.
@@ -102,8 +114,8 @@ inline void rescale_and_store(const Job& job, int64_t row, int64_t col0, int64_t
     } else if (job.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128) {
         for (int64_t block = 0; block < count; block += 128) {
             const int64_t width = min64(128, count - block);
-            const T largest = largest_of(v + block, width);
-            const float scale = largest == T(0) ? 1.0f : float(largest / T(job.d_largest));
+            float scale = float(largest_of(v + block, width) / T(job.d_largest));
+            if (scale == 0) scale = 1;
             job.d_scales[row * job.ld_scales + (col0 + block) / 128] = scale;
             for (int64_t i = block; i < block + width; ++i) v[i] /= T(scale);
         }
@@ -112,9 +124,10 @@ inline void rescale_and_store(const Job& job, int64_t row, int64_t col0, int64_t
 }
 
 // Sums of row `row` -> D[row, col0 ... col0 + count). Without a gate `v` holds count sums; with one it holds the
-// 2 * count sums of its columns of B: interleaved, or all gates and then, from v + up_at, all ups. Returns max |v|.
+// 2 * count sums of its columns of B: interleaved, or all gates and then, from v + up_at, all ups. Returns max |v|, NaN
+// if any is NaN, where it is asked for.
 template <class T>
-inline T finish_row(const Job& job, int64_t row, int64_t col0, int64_t count, T* v, int64_t up_at, T* scratch) {
+inline float finish_row(const Job& job, int64_t row, int64_t col0, int64_t count, T* v, int64_t up_at, T* scratch) {
     if (job.gate == CARAT_GATE_INTERLEAVED) {
         scale_row(job, row, 2 * col0, 2 * count, v);
         add_bias(job, row, 2 * col0, 2 * count, v, scratch);
@@ -144,7 +157,8 @@ inline T finish_row(const Job& job, int64_t row, int64_t col0, int64_t count, T*
         for (int64_t i = 0; i < count; ++i) v[i] = v[i] < low ? low : v[i];
         for (int64_t i = 0; i < count; ++i) v[i] = v[i] > high ? high : v[i];
     }
-    const T largest = job.want_amax ? largest_of(v, count) : T(0);
+    float largest = 0;
+    if (job.want_amax) largest = has_nan(v, count) ? __builtin_nanf("") : float(largest_of(v, count));
     rescale_and_store(job, row, col0, count, v);
     return largest;
 }

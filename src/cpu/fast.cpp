@@ -55,9 +55,6 @@ bool is_integer(carat_dtype dtype) {
 bool scaled_in_packing(const carat_scale& scale) {
     return scale.recipe >= CARAT_SCALE_BLOCK_WISE_1X128;
 }
-bool has_scales(const Problem& p) {
-    return p.scale_a.recipe != CARAT_SCALE_NONE || p.scale_b.recipe != CARAT_SCALE_NONE;
-}
 bool integer_sums(const Problem& p) {
     return is_integer(p.a.dtype) && is_integer(p.b.dtype) && !scaled_in_packing(p.scale_a) &&
            !scaled_in_packing(p.scale_b);
@@ -72,12 +69,6 @@ void require_epilogue(const Problem& p, Requirements& r) {
     r.require(p.d.order == CARAT_ROW_MAJOR || (e.gate == CARAT_GATE_NONE && !by_row),
               "D is column-major: gates and output scales by row need a row-major D here");
     r.require(e.gate == CARAT_GATE_NONE || !p.has_c(), "a gated epilogue with C is left to the reference");
-    const bool one_matrix =
-        p.mode == CARAT_SINGLE ||
-        (p.mode == CARAT_GROUPED && (p.group_form == CARAT_GROUP_M_OFFSETS || p.group_form == CARAT_GROUP_M_INDICES));
-    r.require(one_matrix || !by_row, "output scales by row of a batch are left to the reference");
-    r.require(e.bias != CARAT_BIAS_M || p.mode != CARAT_GROUPED,
-              "a bias along M of a grouped problem is left to the reference");
 }
 
 // ---------------------------------------------------------------- from a problem to plain GEMMs
@@ -120,8 +111,9 @@ const float* sum_scale(const carat_scale& scale, const float* data, int64_t inde
     return data + index * scale.batch_stride + row0 * step;
 }
 
-double scalar(const Problem& p, double host, const void* device) {
+double scalar(const Problem& p, double host, const void* device, double absent) {
     if (!p.epilogue.scalars_on_device) return host;
+    if (device == nullptr) return absent;
     return p.a.dtype == CARAT_F64 ? *static_cast<const double*>(device) : *static_cast<const float*>(device);
 }
 
@@ -133,13 +125,14 @@ Panel panel_of(Isa isa, const Problem& p) {
     return pairs ? Panel::bf16 : Panel::f32;
 }
 
-void set_epilogue(Job& job, const Problem& p, const Operands& o, int64_t index, int64_t row0) {
+// first_row: row of out_scale and d_scales that belongs to the job's first row.
+void set_epilogue(Job& job, const Problem& p, const Operands& o, int64_t index, int64_t row0, int64_t first_row) {
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE) {
         job.bias = o.bias;
         job.bias_dtype = e.bias_dtype;
-        job.bias_offset = index * e.bias_batch_stride;
         job.bias_on_rows = e.bias == CARAT_BIAS_M;
+        job.bias_offset = index * e.bias_batch_stride + (job.bias_on_rows ? row0 : 0);
     }
     job.activation = e.activation;
     job.gate = e.gate;
@@ -149,10 +142,10 @@ void set_epilogue(Job& job, const Problem& p, const Operands& o, int64_t index, 
     job.want_amax = e.amax != 0;
     job.out_scale = e.out_scale;
     job.out_scale_values = o.out_scale;
-    if (e.out_scale == CARAT_OUT_SCALE_ROW) job.out_scale_values += row0;
+    if (e.out_scale == CARAT_OUT_SCALE_ROW) job.out_scale_values += first_row;
     if (e.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128) {
         job.ld_scales = ceil_div(p.d_cols(), 128);
-        job.d_scales = o.d_scales + row0 * job.ld_scales;
+        job.d_scales = o.d_scales + first_row * job.ld_scales;
         job.d_largest = float(info(p.d.dtype).largest);
     }
 }
@@ -178,20 +171,21 @@ Job job_of(Isa isa, const Problem& p, const Operands& o, const Piece& piece) {
     job.panel = panel_of(isa, p);
     job.m = piece.rows;
     job.n = p.n;
-    job.alpha = scalar(p, o.alpha, o.alpha_device);
-    job.beta = p.has_c() ? scalar(p, o.beta, o.beta_device) : 0;
+    job.alpha = scalar(p, o.alpha, o.alpha_device, 1);
+    job.beta = p.has_c() ? scalar(p, o.beta, o.beta_device, 0) : 0;
     job.k = job.alpha == 0 ? 0 : piece.depth;
 
     job.a = view_of(p.a, true, pointers ? o.a_array[i] : o.a, a_index, piece.rows);
     job.b = view_of(p.b, false, pointers ? o.b_array[i] : o.b, b_index, p.n);
     job.a.offset += piece.row0 * job.a.ext_stride + piece.k0 * job.a.k_stride;
     job.b.offset += piece.k0 * job.b.k_stride;
-    // The grids of A follow A: one for all packed rows, else one a batch entry. A pointer batch has them by index too.
-    const int64_t a_grid = rows_packed ? 0 : i;
+    // A grid that runs along packed rows is one for all groups; else each batch entry or group has its own.
+    const int64_t a_grid = rows_packed && p.scale_a.recipe != CARAT_SCALE_TENSOR_WISE ? 0 : i;
     scale_view(job.a, p.scale_a, o.scale_a, nullptr, a_grid, piece.row0);
     scale_view(job.b, p.scale_b, o.scale_b, o.zero_b, i, 0);
     job.row_scale = sum_scale(p.scale_a, o.scale_a, a_grid, piece.row0, job.row_scale_step);
     job.col_scale = sum_scale(p.scale_b, o.scale_b, i, 0, job.col_scale_step);
+    if (job.k == 0) job.row_scale = job.col_scale = nullptr;  // an empty sum is 0 whatever its scale
 
     const bool row_major = p.d.order == CARAT_ROW_MAJOR;
     job.d = pointers ? o.d_array[i] : o.d;
@@ -204,65 +198,52 @@ Job job_of(Isa isa, const Problem& p, const Operands& o, const Piece& piece) {
         job.ldc = p.c.ld;
         job.c_offset = d_index * p.c.batch_stride + piece.row0 * (row_major ? p.c.ld : 1);
     }
-    set_epilogue(job, p, o, i, piece.row0);
+    set_epilogue(job, p, o, i, piece.row0, (rows_packed ? 0 : i * p.m) + piece.row0);
     if (!row_major) transpose_job(job);
     // Few rows are bound by reading B: it is converted on the fly to f32, not packed.
     if (job.panel == Panel::bf16 && job.m <= kSmallM) job.panel = Panel::f32;
     return job;
 }
 
-// The pieces of a grouped problem. Group sizes come from the caller's memory at run time, so they are checked here.
-Status group_pieces(const Problem& p, const int32_t* sizes, std::vector<Piece>& pieces) {
+// The pieces of a grouped problem. Group sizes lie in memory that nobody could check before: they are clamped, so that
+// a bad one never leads outside the operands (the reference does the same).
+void group_pieces(const Problem& p, const int32_t* sizes, std::vector<Piece>& pieces) {
     int64_t before = 0;
     switch (p.group_form) {
         case CARAT_GROUP_M_OFFSETS:
-        case CARAT_GROUP_K_OFFSETS: {
-            const bool rows = p.group_form == CARAT_GROUP_M_OFFSETS;
-            const int64_t limit = rows ? p.m : p.k;
             for (int64_t g = 0; g < p.batch; ++g) {
-                const int64_t end = sizes[g];
-                if (end < before || end > limit)
-                    return fail(CARAT_INVALID_VALUE,
-                                "group offset [{}] is {}, but end offsets must ascend from {} to at most {}: pass the "
-                                "cumulated sizes of the groups",
-                                g, end, before, limit);
-                if (rows && end > before) pieces.push_back({g, before, end - before, 0, p.k, 0});
-                if (!rows) pieces.push_back({g, 0, p.m, before, end - before, 0});
+                const int64_t end = std::clamp<int64_t>(sizes[g], before, p.m);
+                if (end > before) pieces.push_back({g, before, end - before, 0, p.k, 0});
                 before = end;
             }
-            return {};
-        }
+            return;
+        case CARAT_GROUP_K_OFFSETS:
+            for (int64_t g = 0; g < p.batch; ++g) {
+                const int64_t begin = g == 0 ? 0 : std::clamp<int64_t>(sizes[g - 1], 0, p.k);
+                const int64_t end = std::max(begin, std::clamp<int64_t>(sizes[g], 0, p.k));
+                pieces.push_back({g, 0, p.m, begin, end - begin, 0});
+            }
+            return;
         case CARAT_GROUP_M_INDICES:
             for (int64_t row = 0; row < p.m; row = before) {
                 const int32_t g = sizes[row];
-                if (g < -1 || g >= p.batch)
-                    return fail(CARAT_INVALID_VALUE,
-                                "the group index of row {} is {}, but there are {} groups: use 0 to {}, or -1 for a "
-                                "row to skip",
-                                row, g, p.batch, p.batch - 1);
                 for (before = row + 1; before < p.m && sizes[before] == g;) ++before;
-                if (g >= 0) pieces.push_back({g, row, before - row, 0, p.k, 0});
+                if (g >= 0 && g < p.batch) pieces.push_back({g, row, before - row, 0, p.k, 0});
             }
-            return {};
-        case CARAT_GROUP_M_MASKED:
+            return;
+        default:  // CARAT_GROUP_M_MASKED
             for (int64_t g = 0; g < p.batch; ++g) {
-                if (sizes[g] < 0 || sizes[g] > p.m)
-                    return fail(CARAT_INVALID_VALUE, "group {} uses {} rows, but has {}: pass counts from 0 to {}", g,
-                                sizes[g], p.m, p.m);
-                if (sizes[g] > 0) pieces.push_back({g, 0, sizes[g], 0, p.k, 0});
+                const int64_t rows = std::clamp<int64_t>(sizes[g], 0, p.m);
+                if (rows > 0) pieces.push_back({g, 0, rows, 0, p.k, 0});
             }
-            return {};
-        default:
-            return fail(CARAT_NOT_SUPPORTED, "the fast CPU backend does not take this group form");
     }
 }
 
-Status pieces_of(const Problem& p, const Operands& o, std::vector<Piece>& pieces) {
+void list_pieces(const Problem& p, const Operands& o, std::vector<Piece>& pieces) {
     if (p.mode == CARAT_GROUPED) return group_pieces(p, o.group_sizes, pieces);
     const int64_t count = p.mode == CARAT_SINGLE ? 1 : p.batch;
     pieces.reserve(size_t(count));
     for (int64_t i = 0; i < count; ++i) pieces.push_back({i, 0, p.m, 0, p.k, 0});
-    return {};
 }
 
 // ---------------------------------------------------------------- tiles
@@ -404,8 +385,12 @@ const IsaKernels& kernels_of(Isa isa) {
     return *row_of(isa).kernels();
 }
 
+MicroTile micro_tile(Isa isa, const Problem& problem) {
+    const Geometry geometry = kernels_of(isa).geometry(panel_of(isa, problem));
+    return {geometry.mr, geometry.nr, geometry.kc};
+}
+
 void fast_require(Isa isa, const Problem& p, Requirements& r) {
-    r.require(supported(isa), "this CPU lacks {}, or CARAT_CPU_ISA forbids it", name(isa));
     r.require(p.sparsity == CARAT_DENSE, "2:4 sparse operands are left to the reference");
     r.require((p.a.dtype == CARAT_F64) == (p.b.dtype == CARAT_F64), "A is {} and B {}: f64 is only multiplied by f64",
               carat::name(p.a.dtype), carat::name(p.b.dtype));
@@ -424,8 +409,9 @@ void fast_require(Isa isa, const Problem& p, Requirements& r) {
               kIntegerK);
     r.require(p.mode != CARAT_GROUPED || p.group_form != CARAT_GROUP_ARRAY,
               "an array of unlike problems is left to the reference");
-    r.require(p.mode != CARAT_GROUPED || p.group_form != CARAT_GROUP_K_OFFSETS || !has_scales(p),
-              "scales of groups along K are left to the reference");
+    const bool k_packed = p.mode == CARAT_GROUPED && p.group_form == CARAT_GROUP_K_OFFSETS;
+    r.require(!k_packed || (!scaled_in_packing(p.scale_a) && !scaled_in_packing(p.scale_b)),
+              "block scales of groups along K are left to the reference");
     require_epilogue(p, r);
 }
 
@@ -433,7 +419,7 @@ Status fast_execute(Isa isa, const Problem& problem, const Operands& operands, T
     if (problem.empty()) return {};
     try {
         Execution execution{isa, problem, operands, kernels_of(isa), {}};
-        CARAT_TRY(pieces_of(problem, operands, execution.pieces));
+        list_pieces(problem, operands, execution.pieces);
         execution.count_tasks(threads.size());
         // Tiny tasks (a batch of small matrices) are handed out in bunches.
         const int64_t bunch = std::max<int64_t>(1, execution.tasks / (int64_t(threads.size()) * 16));

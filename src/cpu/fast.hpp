@@ -27,12 +27,12 @@ struct IsaKernels;  // gemm.hpp
 const IsaKernels& kernels_of(Isa isa);
 
 // The register tile (m x n) of the micro-kernel and its block along K, for display in configuration names.
-struct Tile {
+struct MicroTile {
     int m, n, k;
 };
-Tile tile_of(Isa isa, const Problem& problem);
+MicroTile micro_tile(Isa isa, const Problem& problem);
 
-// What the fast backend takes, for any ISA; the bf16 ISA takes 16-bit and FP8 operands that are exact in bf16.
+// What the fast backend takes, whether or not this machine has the ISA; the bf16 ISA takes 16-bit and FP8 operands that are exact in bf16.
 void fast_require(Isa isa, const Problem& problem, Requirements& requirements);
 Status fast_execute(Isa isa, const Problem& problem, const Operands& operands, ThreadPool& threads);
 

@@ -244,20 +244,17 @@ float finish_tile(const Job& job, const Tile& tile, const Columns& columns, Buff
     for (int64_t row = tile.row0; row < tile.row1; ++row) {
         const int64_t p = (row - tile.row0) / kMr, r = (row - tile.row0) % kMr;
         const Sum* from = w.sums + (p * kMr + r) * kNr;
-        float largest;
         if constexpr (kInteger) {
             for (int64_t j = 0; j < w.col_panels; ++j, from += w.row_panels * kMr * kNr) {
                 const int32_t* sums = reinterpret_cast<const int32_t*>(from);
                 for (int i = 0; i < kNr; ++i) w.wide_row[j * kNr + i] = double(sums[i]);
             }
-            largest = float(finish_row(job, row, tile.col0, count, w.wide_row, up_at, w.wide_scratch));
+            amax = join_amax(amax, finish_row(job, row, tile.col0, count, w.wide_row, up_at, w.wide_scratch));
         } else {
             for (int64_t j = 0; j < w.col_panels; ++j, from += w.row_panels * kMr * kNr)
                 __builtin_memcpy(w.row + j * kNr, from, kNr * sizeof(Sum));
-            largest = float(finish_row(job, row, tile.col0, count, w.row, up_at, w.scratch));
+            amax = join_amax(amax, finish_row(job, row, tile.col0, count, w.row, up_at, w.scratch));
         }
-        amax = largest > amax || largest != largest ? largest : amax;
-        if (amax != amax && job.want_amax) amax = __builtin_nanf("");
     }
     return amax;
 }

@@ -149,9 +149,8 @@ float run_few_rows(const Job& job, const Tile& tile, void* memory) {
     }
     float amax = 0;
     for (int64_t r = 0; r < job.m; ++r) {
-        const float largest = finish_row(job, r, tile.col0, tile.col1 - tile.col0, w.sums + r * w.padded_columns,
-                                         columns.width[0], w.scratch);
-        amax = largest > amax || largest != largest || amax != amax ? (amax != amax ? amax : largest) : amax;
+        float* row = w.sums + r * w.padded_columns;
+        amax = join_amax(amax, finish_row(job, r, tile.col0, tile.col1 - tile.col0, row, columns.width[0], w.scratch));
     }
     return amax;
 }

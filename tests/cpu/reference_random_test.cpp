@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "check/check.hpp"
 #include "cpu/reference.hpp"
 #include "cpu/reference_fixture.hpp"
 
@@ -441,6 +442,44 @@ void expect_result(Case& t, const std::vector<std::vector<uint8_t>>& before, con
     EXPECT_NEAR(t.amax, writes_amax ? amax : kUntouched, writes_amax ? 1e-6 * amax : 0) << what;
 }
 
+// The check accepts what the reference wrote, and names the entry once one is spoiled.
+void expect_check(Case& t, std::vector<std::vector<uint8_t>>& before, Random& random, cpu::ThreadPool& threads,
+                  const std::string& what) {
+    Operands o = t.o;
+    const void* c_before = nullptr;
+    std::vector<const void*> c_pointers;
+    if (!t.slices.empty() && t.slices[0].c == t.slices[0].d) {  // in place: D's content before the execution
+        size_t which = 0;
+        while (t.operands[which].get() != t.slices[0].d) ++which;
+        const Operand& d = *t.operands[which];
+        c_before =
+            before[which].data() + (static_cast<const uint8_t*>(const_cast<Operand&>(d).data()) - d.bytes.data());
+        for (const void* pointer : t.c_pointers)
+            c_pointers.push_back(before[which].data() + (static_cast<const uint8_t*>(pointer) - d.bytes.data()));
+        if (o.c_array) o.c_array = c_pointers.data();
+    }
+    const carat_check_options options = {sizeof(options), int64_t{1} << 27, 512, 1};
+    const auto good = check_result(t.p, o, c_before, options, threads);
+    ASSERT_TRUE(good.ok()) << good.status().sentence();
+    ASSERT_TRUE(good->ok) << what << ": (" << good->bad_row << "," << good->bad_col << ") of " << good->bad_batch
+                          << " is " << good->got << ", wanted " << good->want << ", error " << good->error << " of "
+                          << good->bound;
+    ASSERT_TRUE(good->full);
+    if (t.slices.empty()) return;
+    const Slice& s = t.slices[size_t(random.below(int64_t(t.slices.size())))];
+    if (s.row0 == s.row1 || s.d->cols == 0) return;
+    const int64_t i = random.between(s.row0, s.row1 - 1), j = random.below(s.d->cols);
+    const double got = s.d->got(s.zd, i, j);
+    const double wrong = info(t.p.d.dtype).is_float ? NAN : got > 0 ? -1e10 : 1e10;  // saturates
+    store_f64(s.d->bytes.data(), t.p.d.dtype, s.d->index(s.zd, i, j), wrong);
+    const auto bad = check_result(t.p, o, c_before, options, threads);
+    ASSERT_TRUE(bad.ok());
+    ASSERT_FALSE(bad->ok) << what;
+    EXPECT_EQ(bad->bad_row, i) << what;
+    EXPECT_EQ(bad->bad_col, j) << what;
+    EXPECT_EQ(bad->entries, good->entries) << what;
+}
+
 TEST(Reference, AgreesWithADenseOracleOnRandomProblems) {
     cpu::ThreadPool threads(2);
     constexpr int kProblems = 6000;
@@ -464,6 +503,7 @@ TEST(Reference, AgreesWithADenseOracleOnRandomProblems) {
         const Status status = cpu::reference_execute(t.p, t.o, threads);
         ASSERT_TRUE(status.ok()) << status.sentence();
         expect_result(t, before, what);
+        if (!HasFatalFailure()) expect_check(t, before, random, threads, what);
         if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
 }

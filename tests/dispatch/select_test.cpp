@@ -2,6 +2,8 @@
 // Selection without a GPU: what an H200 would run, and why the rest is refused. The golden file holds each row's answer
 // and the winner; predicted times are left out, since calibration moves them.
 
+#include "dispatch/select.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>

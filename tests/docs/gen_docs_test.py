@@ -18,7 +18,7 @@ LISTING = {
     "statuses": [{"name": "CARAT_SUCCESS", "value": 0, "sentence": "All of it was done."}],
     "exit_codes": [{"code": 0, "name": "ok", "meaning": "Done."}, {"code": 2, "name": "usage", "meaning": "A flag | a value is wrong."}],
     "env": [{"name": "CARAT_JIT", "values": "auto, never", "fallback": "auto", "meaning": "Compiling."}],
-    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [F32]},
+    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [{**F32, "recipes": ["rowwise"]}]},
              {"name": "ref", "summary": "Defines.", "source": "src/ref.cpp", "backend": "cpu",
               "supports": [{**F32, "a": a, "b": b, "d": d} for a in ("f16", "bf16") for b in ("f16", "bf16") for d in ("f32", "s8")]
               + [{**F32, "a": "s8", "b": "s8", "d": "s32"}]}],
@@ -26,7 +26,8 @@ LISTING = {
 }
 RESULT = {"m": 16, "n": 32, "k": 4096, "batch": None, "groups": None, "dtype": "f32", "layout": "nt", "recipe": None, "epilogue": "bias_n",
           "kernel": "v0_x", "us": 10.0, "tflops": 1.5, "gbps": 1234.5, "floor_us": 5.0, "peers": {"cublaslt": {"us": 8.0, "choice": "algo 7"}}}
-BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580"},
+BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580", "threads": 2, "nvrtc": "13.0, /usr/x.so",
+                                              "date": "2026-01-31T12:00:00Z"},
          "results": [RESULT, {**RESULT, "kernel": None, "peers": None, "us": 4096.4, "batch": 3}]}
 GOOGLE = {"context": {"num_cpus": 2, "mhz_per_cpu": 2400, "date": "2026-01-02T03:04:05"},
           "benchmarks": [{"name": "f32/1024", "run_name": "f32/1024", "run_type": "iteration", "real_time": 12.3, "cpu_time": 1, "iterations": 3,
@@ -95,6 +96,8 @@ class GenDocs(unittest.TestCase):
         self.assertEqual(lines[2:], ["| `v0` | cuda | f32 | f32 | f32 | nt, nn | single |", "| `ref` | cpu | f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single |",
                                      "| `ref` | cpu | s8 | s8 | s32 | nt, nn | single |"])
         self.assertIn("Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
+        self.assertIn("| f32 | f32 | f32 | nt, nn | single | bias | rowwise |", part("kernels"))
+        self.assertIn("| f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single | bias | none |", part("kernels"))
         holed = [{"a": a, "b": b} for a, b in ("xx", "xy", "yx")]
         covered = {(a, b) for row in gen_docs.merged(holed, ("a", "b")) for a in row[0] for b in row[1]}
         self.assertEqual(covered, {("x", "x"), ("x", "y"), ("y", "x")})
@@ -107,7 +110,7 @@ class GenDocs(unittest.TestCase):
         (folder / "b.json").write_text(json.dumps(GOOGLE))
         (folder / "env.json").write_text("{}")
         text = gen_docs.bench(LISTING, self.root, "h200")
-        self.assertIn("Measured with: device NVIDIA H200, driver 580. From `bench/results/h200/a.json`:", text)
+        self.assertIn("Measured with: NVIDIA H200, 2 threads, driver 580, nvrtc 13.0, 2026-01-31. From `bench/results/h200/a.json`:", text)
         self.assertIn("| f32 nt 16 x 32 x 4096 bias_n | `v0_x` | 10 | 1.5 | 1,234 | 50 % | cublaslt 8 (algo 7) | 0.80 |", text)
         self.assertIn("| f32 nt 16 x 32 x 4096, batch 3 bias_n |  | 4,096 | 1.5 | 1,234 | 0 % | - | - |", text)
         self.assertIn("| f32/1024 | 12.3 ms | 174 |", text)

@@ -46,6 +46,7 @@ Parsed parse(const std::string& text) {
             parsed.call = line.substr(4, line.find('<') - 4);
         } else {
             EXPECT_TRUE(line.empty() || line == "struct Config {" || line == "};" || line == "}" ||
+                        line == "namespace carat_entry {" || line == "}  // namespace carat_entry" ||
                         line == "carat_kernel(const __grid_constant__ carat_shared::GemmParams params) {" ||
                         line.ends_with("carat_kernel(const __grid_constant__ carat_shared::GemmParams params) {"))
                 << line;
@@ -121,13 +122,14 @@ TEST(Codegen, GeneratedTextCompiles) {
     const std::vector<Constant> constants = {{"kThreads", "64"}, {"Element", "float"}};
     Request request{.name = "generated", .arch = "sm_90a"};
     request.main = generate_main({.a = CARAT_F32, .b = CARAT_F32, .d = CARAT_F32, .layout = "nt", .bm = 64}, constants,
-                                 "shared/gemm_params.h", "fill");
-    // The kernel function would come from the included file; here it is put right behind Config.
+                                 "shared/gemm_params.h", "carat_kernel::fill");
+    // The kernel function would come from the included file; here it is put in front of the rest.
     const std::string function =
+        "namespace carat_kernel {\n"
         "template <class C> __device__ void fill(const carat_shared::GemmParams& p) {\n"
         "    static_assert(C::kTypeA == 2 && C::kRowMajorA && !C::kRowMajorB && C::kBM == 64);\n"
-        "    if (threadIdx.x < p.m) static_cast<typename C::Element*>(p.d)[threadIdx.x] = C::kBM;\n}\n";
-    request.main.insert(request.main.find("extern \"C\""), function);
+        "    if (threadIdx.x < p.m) static_cast<typename C::Element*>(p.d)[threadIdx.x] = C::kBM;\n}\n}\n";
+    request.main.insert(request.main.find("namespace carat_entry"), function);
     Jit jit({.cache_dir = ""});
     const auto built = jit.build(request);
     ASSERT_TRUE(built.ok()) << built.status().sentence();

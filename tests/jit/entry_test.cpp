@@ -66,6 +66,14 @@ TEST(Entry, HostileLengthsAreRefusedThoughTheChecksumsAreRight) {
     EXPECT_FALSE(with_field(8, uint64_t(1) << 32 | kEntrySchema).ok());  // an unknown flag
 }
 
+TEST(Entry, LengthsWhoseSumWrapsAroundAreRefused) {
+    std::vector<std::byte> bytes = serialise(sample_entry());
+    for (const size_t offset : {16, 32})
+        bytes[offset + 7] ^= std::byte(0x80);  // 2^63 more, twice: the sum is as before
+    reseal(bytes);
+    EXPECT_NE(parse_entry(bytes).status().sentence().find("cut short"), std::string::npos);
+}
+
 TEST(Entry, FactsMustBeComplete) {
     const std::string text = [] {
         const auto bytes = serialise(sample_entry());

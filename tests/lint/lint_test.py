@@ -31,7 +31,8 @@ class LintTest(unittest.TestCase):
     def test_a_clean_tree(self):
         self.assert_clean({"src/core/a.hpp": "#include <vector>\n#include \"core/status.hpp\"\nint f() { return 1; }\n",
                            "cli/main.cpp": "#include \"carat/carat.hpp\"\n#include \"cli/table.hpp\"\nint main() { printf(\"x\"); }\n",
-                           "kernels/ptx/a.cuh": "struct A {};\n", "kernels/b.cuh": "#include \"ptx/a.cuh\"\n"})
+                           "kernels/ptx/a.cuh": "struct A {};\n", "kernels/b.cuh": "#include \"ptx/a.cuh\"\n",
+                           "kernels/ladder/c.cuh": "#include <ptx/a.cuh>\n"})
 
     def test_licence_and_purpose(self):
         self.assertEqual(self.lint({"src/core/a.hpp": "int x;\n"}, head=""), [("src/core/a.hpp", 1, "licence"), ("src/core/a.hpp", 1, "purpose")])
