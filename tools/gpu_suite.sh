@@ -89,7 +89,7 @@ bench() {
     local size row carat=$build/cli/carat
     json_step doctor 60 "$out/doctor.json" "$carat" doctor --json
     json_step bench_llama3.1-8b_f32 300 "$out/bench/llama3.1-8b_f32.json" \
-        "$carat" bench --model llama3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
+        "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
     for size in 512 1024 2048 4096; do
         json_step "bench_square_${size}_f32" 120 "$out/bench/square_${size}_f32.json" \
             "$carat" bench --m $size --n $size --k $size --dtype f32 --layout nt --peer cublaslt --json
