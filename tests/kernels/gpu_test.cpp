@@ -48,14 +48,16 @@ Problem with_epilogue(carat_activation activation, carat_gate gate, int variant)
 }
 
 TEST_F(GpuContract, EpiloguesInEveryCombination) {
+    const auto expect_epilogue = [&](carat_activation activation, carat_gate gate, int variant) {
+        const Problem p = with_epilogue(activation, gate, variant);
+        expect_right(p, Data::normal, 0.5, p.has_c() && variant % 4 != 3 ? -0.75 : 0);
+    };
     for (int activation = CARAT_ACT_NONE; activation <= CARAT_ACT_SIGMOID; ++activation)
         for (int variant = 0; variant < 6; ++variant)
-            expect_right(with_epilogue(carat_activation(activation), CARAT_GATE_NONE, variant + activation),
-                         Data::normal, 0.5, variant % 2 ? -0.75 : 0);
+            expect_epilogue(carat_activation(activation), CARAT_GATE_NONE, variant + activation);
     for (const carat_gate gate : {CARAT_GATE_INTERLEAVED, CARAT_GATE_SPLIT})
         for (const carat_activation activation : {CARAT_ACT_SILU, CARAT_ACT_GELU_ERF, CARAT_ACT_GELU_TANH})
-            for (int variant = 0; variant < 6; ++variant)
-                expect_right(with_epilogue(activation, gate, variant), Data::normal, 0.5, variant % 2 ? -0.75 : 0);
+            for (int variant = 0; variant < 6; ++variant) expect_epilogue(activation, gate, variant);
 }
 
 TEST_F(GpuContract, BetaZeroNeverReadsC) {
