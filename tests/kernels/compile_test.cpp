@@ -93,7 +93,8 @@ TEST(KernelCompile, APlannedKernelSaysWhyItCannotRun) {
 TEST(KernelRows, ACpuContextCannotPrepareThem) {
     Runtime runtime;
     const Problem problem = f32_problem(64, 64, 64);
-    const auto executable = kRowV0Naive.prepare(problem, Config(), runtime);
+    const Config config = kRowV0Naive.candidates(problem, find_gpu("h200").value())[0];
+    const auto executable = kRowV0Naive.prepare(problem, config, runtime);
     ASSERT_FALSE(executable.ok());
     EXPECT_EQ(executable.status().code(), CARAT_NOT_INITIALIZED);
 }
@@ -142,7 +143,7 @@ TEST(KernelRows, PredictionsFollowTheModel) {
     EXPECT_GT(us(kRowV0Naive, nt), us(kRowV1Shared, nt));
     EXPECT_LT(us(kRowV1Shared, f32_problem(16, 4096, 4096, "nt"), 1),
               us(kRowV1Shared, f32_problem(16, 4096, 4096, "nt")));
-    EXPECT_EQ(us(kRowV1Shared, f32_problem(0, 5, 5)), gpu.launch_us);
+    EXPECT_GE(us(kRowV1Shared, f32_problem(1, 1, 1)), gpu.launch_us);
 }
 
 }  // namespace
