@@ -85,7 +85,7 @@ TEST(KernelCompile, APlannedKernelSaysWhyItCannotRun) {
     const Problem problem = f32_problem(64, 64, 64);
     const auto executable = kRowV1Shared.prepare(problem, kRowV1Shared.candidates(problem, runtime.target)[0], runtime);
     ASSERT_TRUE(executable.ok()) << executable.status().sentence();
-    const Status status = (*executable)->execute(Operands{}, nullptr);
+    const Status status = (*executable)->execute(carat_operands{}, nullptr);
     EXPECT_EQ(status.code(), CARAT_NOT_INITIALIZED);
     EXPECT_NE(status.sentence().find("was only planned"), std::string::npos) << status.sentence();
 }

@@ -66,8 +66,8 @@ class DeviceCase {
         EXPECT_TRUE(device.copy(small_.floats(), small, sizeof small).ok());
     }
 
-    Operands operands(const GemmCase& gemm) const {
-        Operands o{};
+    carat_operands operands(const GemmCase& gemm) const {
+        carat_operands o{};
         o.struct_size = sizeof o;
         o.a = a_.floats() + kGuard, o.b = b_.floats() + kGuard, o.d = d_.floats() + kGuard;
         o.c = gemm.problem.has_c() ? c_.floats() + kGuard : nullptr;
@@ -135,7 +135,7 @@ class GpuTest : public testing::Test {
     }
 
     // Executes and waits; "" or what is wrong.
-    static std::string run(const Executable& executable, const cuda::Device& device, const Operands& operands,
+    static std::string run(const Executable& executable, const cuda::Device& device, const carat_operands& operands,
                            void* stream = nullptr) {
         const Watchdog watchdog;
         if (Status status = executable.execute(operands, stream); !status.ok()) return status.sentence();

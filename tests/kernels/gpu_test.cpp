@@ -71,7 +71,7 @@ TEST_F(GpuContract, BetaZeroNeverReadsC) {
             EXPECT_EQ(check(kernel, gemm), "");
             const auto executable = prepare(kernel, p, runtime_);
             const DeviceCase memory(*device_, gemm);
-            Operands operands = memory.operands(gemm);
+            carat_operands operands = memory.operands(gemm);
             operands.c = nullptr;
             EXPECT_EQ(run(*executable, *device_, operands), "");
         }
@@ -86,7 +86,7 @@ TEST_F(GpuContract, AlphaZeroAndKZeroNeverReadAOrB) {
             GemmCase gemm(p, Data::integers, 3, k == 0 ? 1 : 0, -2);
             const auto executable = prepare(kernel, p, runtime_);
             const DeviceCase memory(*device_, gemm);
-            Operands operands = memory.operands(gemm);
+            carat_operands operands = memory.operands(gemm);
             operands.a = operands.b = nullptr;
             EXPECT_EQ(run(*executable, *device_, operands), "");
             memory.fetch(gemm);
@@ -98,7 +98,7 @@ TEST_F(GpuContract, AlphaZeroAndKZeroNeverReadAOrB) {
 TEST_F(GpuContract, EmptyProblemsTouchNothing) {
     for (const Problem& p : {f32_problem(0, 5, 5), f32_problem(5, 0, 5), f32_problem(0, 0, 0)})
         for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
-            Operands nothing{};
+            carat_operands nothing{};
             EXPECT_EQ(run(*prepare(kernel, p, runtime_), *device_, nothing), "");
         }
 }
@@ -111,7 +111,7 @@ TEST_F(GpuContract, DMayBeC) {
         std::copy_n(gemm.c.data(), p.m * p.n, gemm.d.data());
         const auto executable = prepare(kernel, p, runtime_);
         const DeviceCase memory(*device_, gemm);
-        Operands operands = memory.operands(gemm);
+        carat_operands operands = memory.operands(gemm);
         operands.c = operands.d;
         EXPECT_EQ(run(*executable, *device_, operands), "");
         memory.fetch(gemm);
@@ -145,7 +145,7 @@ TEST_F(GpuContract, OffsetsBeyond31Bits) {
         for (int64_t k = 0; k < 8; ++k) row[size_t(k)] = float((i + k) % 5);
         ASSERT_TRUE(device_->copy(a.floats() + i * kLd, row.data(), 8 * 4).ok());
     }
-    Operands operands{};
+    carat_operands operands{};
     operands.a = a.floats(), operands.b = b.floats(), operands.d = d.floats(), operands.alpha = 1;
     for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
         ASSERT_TRUE(device_->fill(d.floats(), 0, got.size() * 4).ok());
