@@ -181,7 +181,7 @@ typedef enum carat_gate {
 typedef enum carat_out_scale {
     CARAT_OUT_SCALE_NONE = 0,
     CARAT_OUT_SCALE_TENSOR = 1,        /* D = round(v * out_scale[0]) */
-    CARAT_OUT_SCALE_ROW = 2,           /* D = round(v * out_scale[i]), one a row of D */
+    CARAT_OUT_SCALE_ROW = 2,           /* D = round(v * out_scale[i]), one a row of D: [batch, M] packed */
     CARAT_OUT_SCALE_COMPUTED_1X128 = 3 /* s = max|v| of 128 columns of a row / largest(D); D = round(v / s); s is written
                                           to d_scales [M, ceil(columns/128)] row-major; an all-zero block has s = 1 */
 } carat_out_scale;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ops.cuh: what happens to an f32 accumulator on its way to D, in the fixed order of the contract:
-//     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up);  amax;  D = v
-//     out_scale
+//     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up)
+//     amax of |v|;  D = v out_scale
 // Config chooses the steps at compile time: kDeviceScalars, kHasC, kBias, kActivation, kGate, kClamp, kAmax, kOutScale.
 // Accurate math only: no __expf, no fast division. Additions are fused on purpose and in a fixed order, so every kernel
 // that accumulates in the same order gives the same bits.
@@ -21,7 +21,9 @@ struct Scalars {
 template <class Config>
 __device__ Scalars load_scalars(const EpilogueParams& epilogue) {
     if constexpr (Config::kDeviceScalars) {
-        return {*static_cast<const float*>(epilogue.alpha_device), *static_cast<const float*>(epilogue.beta_device)};
+        const float alpha = *static_cast<const float*>(epilogue.alpha_device);
+        if constexpr (!Config::kHasC) return {alpha, 0.0f};  // beta_device may be null
+        return {alpha, *static_cast<const float*>(epilogue.beta_device)};
     } else {
         return {static_cast<float>(epilogue.alpha), static_cast<float>(epilogue.beta)};
     }
@@ -51,19 +53,22 @@ __device__ i64 source_column(const GemmParams& params, i64 j, int part) {
     return j;
 }
 
-// alpha acc + beta C + bias. C is not read where beta is 0, so a NaN there cannot leak.
+// alpha acc + beta C + bias, at B's column: under a gate C is as wide as B. C is not read where beta is 0, so a NaN
+// there cannot leak.
 template <class Config>
 __device__ float linear_step(const GemmParams& params, const Scalars& scalars, float accumulator, i64 batch, i64 i,
                              i64 j, int part) {
+    const i64 column = source_column<Config>(params, j, part);
     float v = scalars.alpha * accumulator;
     if constexpr (Config::kHasC) {
         if (scalars.beta != 0.0f) {
             const Strided& s = params.c_strides;
-            v = fmaf(scalars.beta, static_cast<const float*>(params.c)[i * s.row + j * s.col + batch * s.batch], v);
+            const float c = static_cast<const float*>(params.c)[i * s.row + column * s.col + batch * s.batch];
+            v = fmaf(scalars.beta, c, v);
         }
     }
     if constexpr (Config::kBias != kBiasNone) {
-        const i64 at = Config::kBias == kBiasM ? i : source_column<Config>(params, j, part);
+        const i64 at = Config::kBias == kBiasM ? i : column;
         v += static_cast<const float*>(params.epilogue.bias)[at + batch * params.epilogue.bias_batch];
     }
     return v;
@@ -92,7 +97,7 @@ __device__ void finish(const GemmParams& params, const Scalars& scalars, const f
     }
     if (!inside) return;
     if constexpr (Config::kOutScale == kOutScaleTensor) v *= epilogue.out_scale[0];
-    if constexpr (Config::kOutScale == kOutScaleRow) v *= epilogue.out_scale[i];
+    if constexpr (Config::kOutScale == kOutScaleRow) v *= epilogue.out_scale[i + batch * params.m];
     const Strided& s = params.d_strides;
     static_cast<float*>(params.d)[i * s.row + j * s.col + batch * s.batch] = v;
 }

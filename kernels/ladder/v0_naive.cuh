@@ -3,10 +3,10 @@
 // from global memory, one element of each a step.
 //
 // Intensity: a multiply-add (2 FLOP) for every 8 bytes asked for, 0.25 FLOP/byte. What saves it from HBM speed is that
-// the 32 threads of a warp lie along D's contiguous dimension, so that one of the two loads is the same address for all
-// of them and, if that operand's layout agrees, the other is one 128-byte line; the caches serve the rest. Bound: the
-// load/store units and the L1, never the multipliers. Takes any M, N, K, layout, leading dimension and batch; offsets
-// are 64-bit.
+// the 32 threads of a warp lie along D's contiguous dimension: one of the two loads is the same address for all of them
+// and the other is one 128-byte line if that operand is contiguous the same way, else 32 lines.
+// Bound: the load/store units and the L1, never the multipliers.
+// Takes any M, N, K, layout, leading dimension and batch; offsets are 64-bit.
 #pragma once
 
 #include <epilogue/ops.cuh>

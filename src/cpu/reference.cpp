@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <new>
 #include <numbers>
 
@@ -24,8 +23,9 @@ double activate(carat_activation activation, double v) {
         case CARAT_ACT_GELU_ERF:
             return v * 0.5 * std::erfc(-v / std::numbers::sqrt2);
         case CARAT_ACT_GELU_TANH: {
-            const double slope = std::sqrt(2 / std::numbers::pi);
-            return 0.5 * v * (1 + std::tanh(slope * (v + 0.044715 * v * v * v)));
+            // v / 2 * (1 + tanh(y)) without its cancellation: (1 + tanh(y)) / 2 = 1 / (1 + exp(-2 y)).
+            const double y = std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+            return v / (1 + std::exp(-2 * y));
         }
         case CARAT_ACT_SILU:
             return v / (1 + std::exp(-v));
@@ -37,42 +37,13 @@ double activate(carat_activation activation, double v) {
 
 namespace {
 
-// What one thread needs for a tile.
-struct Scratch {
-    Panels panels;
-    TileSums sums[2] = {TileSums(false), TileSums(false)};
-};
-
-// Scratches for as many tiles as run at once, made up front so that no worker has to allocate.
-class ScratchPool {
-  public:
-    explicit ScratchPool(int count) : all_(size_t(count)) {
-        for (Scratch& scratch : all_) free_.push_back(&scratch);
-    }
-    Scratch* take() {
-        std::lock_guard lock(mutex_);
-        Scratch* scratch = free_.back();
-        free_.pop_back();
-        return scratch;
-    }
-    void give(Scratch* scratch) {
-        std::lock_guard lock(mutex_);
-        free_.push_back(scratch);
-    }
-
-  private:
-    std::vector<Scratch> all_;
-    std::vector<Scratch*> free_;
-    std::mutex mutex_;
-};
-
 class Execution {
   public:
     Execution(const Problem& problem, const Operands& operands)
         : p_(problem), e_(problem.epilogue), o_(operands), scalars_(reference_scalars(problem, operands)) {}
 
     // Computes and stores one tile of D; returns its amax.
-    double run(const Part& part, const Tile& tile, Scratch& scratch) const {
+    double run(const Part& part, const ReferenceTile& tile, Scratch& scratch) const {
         accumulate(part, tile, scratch);
         double largest = 0;
         for (int64_t i = 0; i < tile.rows; ++i) {
@@ -93,7 +64,7 @@ class Execution {
         return accumulator_column(e_.gate, part_d_cols(p_, part), plane, j);
     }
 
-    void accumulate(const Part& part, const Tile& tile, Scratch& scratch) const {
+    void accumulate(const Part& part, const ReferenceTile& tile, Scratch& scratch) const {
         const int planes = e_.gate == CARAT_GATE_NONE ? 1 : 2;
         const int64_t step = e_.gate == CARAT_GATE_INTERLEAVED ? 2 : 1;
         for (int plane = 0; plane < planes; ++plane)
@@ -117,7 +88,7 @@ class Execution {
     }
 
     // Divides by the block's computed scale and records it. NaN entries do not take part in the maximum.
-    void divide_by_computed(const Part& part, const Tile& tile, int64_t row, double* v) const {
+    void divide_by_computed(const Part& part, const ReferenceTile& tile, int64_t row, double* v) const {
         double largest = 0;
         for (int64_t j = 0; j < tile.cols; ++j) largest = std::fmax(largest, std::fabs(v[j]));
         float scale = float(largest / info(p_.d.dtype).largest);
@@ -127,7 +98,7 @@ class Execution {
         for (int64_t j = 0; j < tile.cols; ++j) v[j] /= scale;
     }
 
-    void store_row(const Part& part, const Tile& tile, int64_t row, double* v) const {
+    void store_row(const Part& part, const ReferenceTile& tile, int64_t row, double* v) const {
         if (e_.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128) divide_by_computed(part, tile, row, v);
         double scale = 1;
         if (e_.out_scale == CARAT_OUT_SCALE_TENSOR) scale = o_.out_scale[0];
@@ -145,13 +116,13 @@ class Execution {
 
 void execute(const Problem& problem, const Operands& operands, ThreadPool& threads) {
     const std::vector<Part> parts = reference_parts(problem, operands);
-    const std::vector<Tile> tiles = reference_tiles(problem, parts);
+    const std::vector<ReferenceTile> tiles = reference_tiles(problem, parts);
     const Execution execution(problem, operands);
-    ScratchPool scratches(threads.size() + 1);  // the caller works too
+    ScratchPool scratches(threads.size(), false);
     std::vector<double> largest(tiles.size());
     threads.parallel_for(int64_t(tiles.size()), [&](int64_t at) {
         Scratch* scratch = scratches.take();
-        const Tile& tile = tiles[size_t(at)];
+        const ReferenceTile& tile = tiles[size_t(at)];
         largest[size_t(at)] = execution.run(parts[size_t(tile.part)], tile, *scratch);
         scratches.give(scratch);
     });

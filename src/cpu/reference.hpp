@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reference.hpp: the definition of the library: f64 accumulation, three loops, every type, layout, epilogue, scale recipe,
-// batch, group and 2:4 form of the contract. Slow on purpose; everything else is checked against it.
+// reference.hpp: the definition of the library: f64 accumulation, three loops, every type, layout, epilogue, scale
+// recipe, batch, group and 2:4 form of the contract. Slow on purpose; everything else is checked against it.
 #pragma once
 
 #include "core/problem.hpp"
@@ -15,6 +15,7 @@ Status reference_execute(const Problem& problem, const Operands& operands, Threa
 struct Accumulated {
     double value = 0, magnitude = 0;
 };
-Accumulated reference_accumulate(const Problem& problem, const Operands& operands, int64_t batch, int64_t row, int64_t col);
+Accumulated reference_accumulate(const Problem& problem, const Operands& operands, int64_t batch, int64_t row,
+                                 int64_t col);
 
 }  // namespace carat::cpu

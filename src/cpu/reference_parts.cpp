@@ -174,8 +174,8 @@ Scalars reference_scalars(const Problem& p, const Operands& o) {
             p.has_c() && o.beta_device ? load_f64(o.beta_device, dtype, 0) : 0};
 }
 
-std::vector<Tile> reference_tiles(const Problem& p, const std::vector<Part>& parts) {
-    std::vector<Tile> tiles;
+std::vector<ReferenceTile> reference_tiles(const Problem& p, const std::vector<Part>& parts) {
+    std::vector<ReferenceTile> tiles;
     for (size_t at = 0; at < parts.size(); ++at) {
         const Part& part = parts[at];
         const int64_t cols = part_d_cols(p, part);

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -102,15 +104,46 @@ struct TileSums {
     }
 };
 
+// What one thread needs for a tile: two planes of sums, since a gate multiplies two accumulators.
+struct Scratch {
+    Panels panels;
+    TileSums sums[2];
+    explicit Scratch(bool with_bounds = false) : sums{TileSums(with_bounds), TileSums(with_bounds)} {}
+};
+
+// Scratches for as many tiles as run at once, made up front so that no worker has to allocate.
+class ScratchPool {
+  public:
+    ScratchPool(int threads, bool with_bounds) {
+        for (int i = 0; i < threads + 1; ++i) all_.emplace_back(with_bounds);  // the caller works too
+        for (Scratch& scratch : all_) free_.push_back(&scratch);
+    }
+    Scratch* take() {
+        std::lock_guard lock(mutex_);
+        Scratch* scratch = free_.back();
+        free_.pop_back();
+        return scratch;
+    }
+    void give(Scratch* scratch) {
+        std::lock_guard lock(mutex_);
+        free_.push_back(scratch);
+    }
+
+  private:
+    std::deque<Scratch> all_;
+    std::vector<Scratch*> free_;
+    std::mutex mutex_;
+};
+
 // Sums in order of k. `multiply` false (alpha = 0): the sums are 0 and A and B are not read.
 void accumulate_tile(const Part& part, int64_t row, int64_t rows, Columns columns, bool multiply, Panels& panels,
                      TileSums& sums);
 
 // A tile of D; tiles() covers all parts with them, in order. Blocks of 128 columns of D lie in one tile.
-struct Tile {
+struct ReferenceTile {
     int64_t part, row, rows, col, cols;
 };
-std::vector<Tile> reference_tiles(const Problem& problem, const std::vector<Part>& parts);
+std::vector<ReferenceTile> reference_tiles(const Problem& problem, const std::vector<Part>& parts);
 
 // Columns of D that a part has.
 inline int64_t part_d_cols(const Problem& problem, const Part& part) {

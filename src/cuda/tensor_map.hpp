@@ -24,7 +24,8 @@ struct TensorMapDesc {
     Swizzle swizzle = Swizzle::none;
 };
 
-struct alignas(64) TensorMap {
+// 64 bytes satisfy the driver; 128 is what cuda.h of CUDA 13 gives its type.
+struct alignas(128) TensorMap {
     unsigned char bytes[128];
 };
 

@@ -39,7 +39,7 @@ void fast_require(const Problem& p, const Target& target, Requirements& r) {
 // The register tile of the micro-kernel and its block along K: what the name shows of a CPU configuration.
 template <Isa isa>
 std::vector<Config> fast_candidates(const Problem& p, const Target&) {
-    const cpu::Tile tile = cpu::tile_of(isa, p);
+    const cpu::MicroTile tile = cpu::micro_tile(isa, p);
     return {plain_config(fmt::format("cpu_{}", cpu::name(isa)).c_str(), p, tile.m, tile.n, tile.k)};
 }
 

@@ -62,14 +62,17 @@ std::string generate_main(const Config& config, std::span<const Constant> consta
     std::string members = config_members(config);
     for (const auto& [name, value] : constants) members += member(name, value);
     const char* bounds = has(constants, "kMinBlocks") ? "Config::kThreads, Config::kMinBlocks" : "Config::kThreads";
+    // The namespace keeps the entry point's name, which C linkage puts nowhere, apart from a namespace carat_kernel.
     return fmt::format(
         "#include <shared/gemm_params.h>\n"
         "#include <{}>\n\n"
+        "namespace carat_entry {{\n\n"
         "struct Config {{\n{}}};\n\n"
         "extern \"C\" __global__ void __launch_bounds__({})\n"
         "{}(const __grid_constant__ carat_shared::GemmParams params) {{\n"
         "    {}<Config>(params);\n"
-        "}}\n",
+        "}}\n\n"
+        "}}  // namespace carat_entry\n",
         include, members, bounds, kEntry, kernel_function);
 }
 

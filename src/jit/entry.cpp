@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/entry.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -78,10 +79,6 @@ Result<Header> read_header(std::span<const std::byte> bytes) {
     return header;
 }
 
-void append(std::vector<std::byte>& bytes, std::span<const std::byte> more) {
-    bytes.insert(bytes.end(), more.begin(), more.end());
-}
-
 std::string_view as_text(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -90,15 +87,17 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> serialise(const Entry& entry) {
     const std::string facts = facts_text(entry.artifact);
-    std::vector<std::byte> bytes(sizeof(Header));
-    append(bytes, std::as_bytes(std::span(entry.key)));
-    append(bytes, std::as_bytes(std::span(facts)));
-    append(bytes, entry.artifact.cubin);
+    const auto& cubin = entry.artifact.cubin;
+    std::vector<std::byte> bytes(sizeof(Header) + entry.key.size() + facts.size() + cubin.size());
+    std::byte* at = bytes.data() + sizeof(Header);
+    for (const auto part :
+         {std::as_bytes(std::span(entry.key)), std::as_bytes(std::span(facts)), std::as_bytes(std::span(cubin))})
+        at = std::copy(part.begin(), part.end(), at);
 
     Header header{.schema = kEntrySchema,
                   .key_bytes = entry.key.size(),
                   .facts_bytes = facts.size(),
-                  .cubin_bytes = entry.artifact.cubin.size()};
+                  .cubin_bytes = cubin.size()};
     std::memcpy(header.magic, kMagic, sizeof kMagic);
     header.payload_digest = hash128(std::span(bytes).subspan(sizeof header));
     header.header_digest = digest_of(header);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/cuda_kernel.hpp"
+
+#include "dispatch/runtime.hpp"
+#include "jit/jit.hpp"
+
+namespace carat {
+namespace {
+
+namespace shared = carat_shared;
+
+static_assert(int(shared::kActNone) == CARAT_ACT_NONE && int(shared::kActRelu) == CARAT_ACT_RELU);
+static_assert(int(shared::kActGeluErf) == CARAT_ACT_GELU_ERF && int(shared::kActGeluTanh) == CARAT_ACT_GELU_TANH);
+static_assert(int(shared::kActSilu) == CARAT_ACT_SILU && int(shared::kActSigmoid) == CARAT_ACT_SIGMOID);
+static_assert(int(shared::kGateNone) == CARAT_GATE_NONE && int(shared::kGateInterleaved) == CARAT_GATE_INTERLEAVED);
+static_assert(int(shared::kGateSplit) == CARAT_GATE_SPLIT);
+static_assert(int(shared::kBiasNone) == CARAT_BIAS_NONE && int(shared::kBiasN) == CARAT_BIAS_N);
+static_assert(int(shared::kBiasM) == CARAT_BIAS_M);
+static_assert(int(shared::kOutScaleNone) == CARAT_OUT_SCALE_NONE);
+static_assert(int(shared::kOutScaleTensor) == CARAT_OUT_SCALE_TENSOR);
+static_assert(int(shared::kOutScaleRow) == CARAT_OUT_SCALE_ROW);
+
+const char* text(bool value) {
+    return value ? "true" : "false";
+}
+
+shared::Strided strided(const carat_matrix& matrix) {
+    const Strides s = Problem::strides(matrix);
+    return {s.row, s.col, s.batch};
+}
+
+shared::GemmParams make_params(const Problem& problem) {
+    shared::GemmParams params = {};
+    params.m = problem.m;
+    params.n = problem.n;
+    params.k = problem.k;
+    params.batch = problem.mode == CARAT_SINGLE ? 1 : problem.batch;
+    params.a_strides = strided(problem.a);
+    params.b_strides = strided(problem.b);
+    if (problem.has_c()) params.c_strides = strided(problem.c);
+    params.d_strides = strided(problem.d);
+    params.epilogue.bias_batch = problem.epilogue.bias_batch_stride;
+    params.epilogue.clamp_lo = problem.epilogue.clamp_lo;
+    params.epilogue.clamp_hi = problem.epilogue.clamp_hi;
+    return params;
+}
+
+void bind(shared::GemmParams& params, const Operands& operands) {
+    params.a = operands.a;
+    params.b = operands.b;
+    params.c = operands.c;
+    params.d = operands.d;
+    params.epilogue.alpha = operands.alpha;
+    params.epilogue.beta = operands.beta;
+    params.epilogue.alpha_device = operands.alpha_device;
+    params.epilogue.beta_device = operands.beta_device;
+    params.epilogue.bias = operands.bias;
+    params.epilogue.out_scale = operands.out_scale;
+    params.epilogue.amax = operands.amax;
+}
+
+class CudaExecutable final : public Executable {
+  public:
+    CudaExecutable(const Problem& problem, std::string name, const cuda::LaunchShape& shape, KernelFacts facts)
+        : params_(make_params(problem)),
+          empty_(problem.empty()),
+          amax_(problem.epilogue.amax != 0),
+          name_(std::move(name)),
+          shape_(shape),
+          facts_(std::move(facts)) {}
+
+    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin) {
+        CARAT_ASSIGN(module_, cuda::Module::load(device, cubin, shape_.dynamic_shared_bytes, name_));
+        device_ = std::move(device);
+        return {};
+    }
+
+    KernelFacts facts() const override { return facts_; }
+
+    Status execute(const Operands& operands, void* stream) const override {
+        if (empty_) return {};
+        if (module_ == nullptr)
+            return fail(CARAT_NOT_INITIALIZED,
+                        "kernel {} was only planned, because the context has no GPU (it was made for a named target): "
+                        "create a context on the device that is to run it",
+                        name_);
+        // Zeroed here and not by the caller, so that a repeated execution and a replayed graph give the same maximum.
+        if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
+        shared::GemmParams params = params_;
+        bind(params, operands);
+        return module_->launch(shape_, &params, sizeof params, stream);
+    }
+
+  private:
+    shared::GemmParams params_;
+    bool empty_, amax_;
+    std::string name_;
+    cuda::LaunchShape shape_;
+    KernelFacts facts_;
+    std::shared_ptr<const cuda::Device> device_;
+    std::unique_ptr<cuda::Module> module_;
+};
+
+}  // namespace
+
+std::vector<jit::Constant> epilogue_constants(const Problem& problem) {
+    const carat_epilogue& e = problem.epilogue;
+    return {
+        {"kRowMajorD", text(problem.d.order == CARAT_ROW_MAJOR)},
+        {"kDeviceScalars", text(e.scalars_on_device != 0)},
+        {"kHasC", text(problem.has_c())},
+        {"kBias", std::to_string(int(e.bias))},
+        {"kActivation", std::to_string(int(e.activation))},
+        {"kGate", std::to_string(int(e.gate))},
+        {"kClamp", text(e.clamp != 0)},
+        {"kAmax", text(e.amax != 0)},
+        {"kOutScale", std::to_string(int(e.out_scale))},
+    };
+}
+
+void require_cuda(const Problem&, const Target& target, Requirements& requirements) {
+    requirements.require(target.backend == CARAT_BACKEND_CUDA, "it runs on a CUDA GPU, but the target is {}",
+                         target.name);
+    requirements.require(target.cc_major * 10 + target.cc_minor >= 75,
+                         "it needs compute capability 7.5 or newer, but {} has {}.{}", target.name, target.cc_major,
+                         target.cc_minor);
+}
+
+Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config, const CudaKernel& kernel,
+                                                 Runtime& runtime) {
+    if (runtime.jit == nullptr)
+        return fail(CARAT_NOT_INITIALIZED,
+                    "kernel {} needs a CUDA context, but this one is for the CPU: create one with backend CUDA",
+                    config.name());
+    jit::Request request;
+    request.name = config.name();
+    request.main = jit::generate_main(config, kernel.constants, kernel.include, kernel.function);
+    request.arch = runtime.target.arch();
+    CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
+    KernelFacts facts = artifact->facts;
+    facts.threads = int(kernel.shape.threads);
+    facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
+    auto executable = std::make_unique<CudaExecutable>(problem, request.name, kernel.shape, std::move(facts));
+    if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin));
+    return std::unique_ptr<Executable>(std::move(executable));
+}
+
+}  // namespace carat

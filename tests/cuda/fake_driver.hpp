@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// fake_driver.hpp: what the fake driver (fake_driver.cpp, a library of its own) recorded, for the tests to read.
+#pragma once
+
+#include <cstdint>
+
+namespace carat::test {
+
+// CUlaunchConfig and CUlaunchAttribute, written down a second time.
+struct FakeLaunchAttribute {
+    unsigned id, padding;
+    union {
+        unsigned cluster[3];
+        int programmatic;
+        char bytes[64];
+        void* aligned;
+    };
+};
+
+struct FakeLaunchConfig {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared;
+    void* stream;
+    FakeLaunchAttribute* attributes;
+    unsigned attribute_count;
+};
+
+struct FakeRecord {
+    int retained, released, pushed, launches, graph_launches, graphs_destroyed, unloaded, last_device;
+    FakeLaunchConfig last;
+    FakeLaunchAttribute attributes[4];
+    uint64_t first_parameter;
+};
+
+}  // namespace carat::test

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gen_docs_test.py: tools/gen_docs.py on a small tree with a fake program that lists two kernels."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import gen_docs  # noqa: E402
+
+F32 = {"a": "f32", "b": "f32", "d": "f32", "layouts": ["nt", "nn"], "modes": ["single"], "epilogues": ["bias"]}
+LISTING = {
+    "schema": "carat.list/1",
+    "statuses": [{"name": "CARAT_SUCCESS", "value": 0, "sentence": "All of it was done."}],
+    "exit_codes": [{"code": 0, "name": "ok", "meaning": "Done."}, {"code": 2, "name": "usage", "meaning": "A flag | a value is wrong."}],
+    "env": [{"name": "CARAT_JIT", "values": "auto, never", "fallback": "auto", "meaning": "Compiling."}],
+    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [{**F32, "recipes": ["rowwise"]}]},
+             {"name": "ref", "summary": "Defines.", "source": "src/ref.cpp", "backend": "cpu",
+              "supports": [{**F32, "a": a, "b": b, "d": d} for a in ("f16", "bf16") for b in ("f16", "bf16") for d in ("f32", "s8")]
+              + [{**F32, "a": "s8", "b": "s8", "d": "s32"}]}],
+    "targets": [{"name": "h200", "full_name": "NVIDIA H200", "source": "measured"}],
+}
+RESULT = {"m": 16, "n": 32, "k": 4096, "batch": None, "groups": None, "dtype": "f32", "layout": "nt", "recipe": None, "epilogue": "bias_n",
+          "kernel": "v0_x", "us": 10.0, "tflops": 1.5, "gbps": 1234.5, "floor_us": 5.0, "peers": {"cublaslt": {"us": 8.0, "choice": "algo 7"}}}
+BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580", "threads": 2, "nvrtc": "13.0, /usr/x.so",
+                                              "date": "2026-01-31T12:00:00Z"},
+         "results": [RESULT, {**RESULT, "kernel": None, "peers": None, "us": 4096.4, "batch": 3}]}
+GOOGLE = {"context": {"num_cpus": 2, "mhz_per_cpu": 2400, "date": "2026-01-02T03:04:05"},
+          "benchmarks": [{"name": "f32/1024", "run_name": "f32/1024", "run_type": "iteration", "real_time": 12.3, "cpu_time": 1, "iterations": 3,
+                          "time_unit": "ms", "GFLOP/s": 174.2}]}
+
+
+def part(name, argument=""):
+    return gen_docs.PARTS[name](LISTING, ROOT, argument)
+
+
+class GenDocs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "docs").mkdir()
+        self.binary = self.root / "carat"
+        self.say(LISTING)
+
+    def say(self, listing, code=0):
+        (self.root / "listing.json").write_text(json.dumps(listing))
+        self.binary.write_text(f'#!/bin/sh\ntest "$*" = "list --json" || exit 9\ncat "{self.root}/listing.json"\nexit {code}\n')
+        self.binary.chmod(0o755)
+
+    def run_tool(self, *options):
+        done = subprocess.run([sys.executable, ROOT / "tools" / "gen_docs.py", self.binary, "--root", self.root, *options], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_writes_then_agrees_then_notices(self):
+        page = self.root / "docs" / "env.md"
+        page.write_text("before\n<!-- generated: environment -->\n<!-- end -->\nafter\n")
+        self.assertEqual(self.run_tool("--check")[0], 1)
+        self.assertEqual(page.read_text().count("CARAT_JIT"), 0)
+        self.assertEqual(self.run_tool()[0], 0)
+        self.assertEqual(page.read_text(), "before\n<!-- generated: environment -->\n| variable | values | when unset | what it does |\n"
+                         "| --- | --- | --- | --- |\n| `CARAT_JIT` | auto, never | auto | Compiling. |\n<!-- end -->\nafter\n")
+        self.assertEqual(self.run_tool("--check"), (0, "gen_docs: all pages are up to date\n"))
+        self.say({**LISTING, "env": []})
+        code, said = self.run_tool("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("docs/env.md: stale", said)
+
+    def test_every_refusal_is_one_sentence(self):
+        readme = self.root / "README.md"
+        for text, want in [("<!-- generated: nothing -->\n<!-- end -->\n", "no generated part `nothing`"),
+                           ("<!-- generated: support -->\n", "lacks its"), ("<!-- generated: bench bad -->\n<!-- end -->\n", "is not JSON")]:
+            (self.root / "bench/results/bad").mkdir(parents=True, exist_ok=True)
+            (self.root / "bench/results/bad/x.json").write_text("{")
+            readme.write_text(text)
+            code, said = self.run_tool()
+            self.assertEqual((code, said.count("\n"), want in said), (1, 1, True), said)
+            self.assertEqual(readme.read_text(), text)
+        readme.write_text("<!-- generated: environment -->\n<!-- end -->\n")
+        for listing, code, want in [({"schema": "carat.list/2"}, 0, "carat.list/2"), (LISTING, 3, "gave 3"), ({"schema": "carat.list/1"}, 0, "field 'env'")]:
+            self.say(listing, code)
+            code, said = self.run_tool()
+            self.assertEqual((code, want in said), (1, True), said)
+
+    def test_tables(self):
+        self.assertIn("| 0 | `CARAT_SUCCESS` | All of it was done. |", part("statuses"))
+        self.assertIn("| 2 | usage | A flag \\| a value is wrong. |", part("exit-codes"))
+        self.assertIn("| `h200` | NVIDIA H200 | measured |", part("targets"))
+
+    def test_support_is_exact_and_short(self):
+        lines = part("support").splitlines()
+        self.assertEqual(lines[2:], ["| `v0` | cuda | f32 | f32 | f32 | nt, nn | single |", "| `ref` | cpu | f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single |",
+                                     "| `ref` | cpu | s8 | s8 | s32 | nt, nn | single |"])
+        self.assertIn("Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
+        self.assertIn("| f32 | f32 | f32 | nt, nn | single | bias | rowwise |", part("kernels"))
+        self.assertIn("| f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single | bias | none |", part("kernels"))
+        holed = [{"a": a, "b": b} for a, b in ("xx", "xy", "yx")]
+        covered = {(a, b) for row in gen_docs.merged(holed, ("a", "b")) for a in row[0] for b in row[1]}
+        self.assertEqual(covered, {("x", "x"), ("x", "y"), ("y", "x")})
+
+    def test_measurements(self):
+        folder = self.root / "bench" / "results" / "h200"
+        self.assertEqual(gen_docs.bench(LISTING, self.root, "h200"), "Nothing is measured here yet.\n")
+        folder.mkdir(parents=True)
+        (folder / "a.json").write_text(json.dumps(BENCH))
+        (folder / "b.json").write_text(json.dumps(GOOGLE))
+        (folder / "env.json").write_text("{}")
+        text = gen_docs.bench(LISTING, self.root, "h200")
+        self.assertIn("Measured with: NVIDIA H200, 2 threads, driver 580, nvrtc 13.0, 2026-01-31. From `bench/results/h200/a.json`:", text)
+        self.assertIn("| f32 nt 16 x 32 x 4096 bias_n | `v0_x` | 10 | 1.5 | 1,234 | 50 % | cublaslt 8 (algo 7) | 0.80 |", text)
+        self.assertIn("| f32 nt 16 x 32 x 4096, batch 3 bias_n |  | 4,096 | 1.5 | 1,234 | 0 % | - | - |", text)
+        self.assertIn("| f32/1024 | 12.3 ms | 174 |", text)
+        self.assertEqual(gen_docs.bench(LISTING, self.root, "h200/b.json").count("From `"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device code of the ladder, compiled by g++ and run on emulated threads: indices, edges, layouts, epilogues and
+// barriers are checked with no GPU, and the address sanitizer sees every access.
+#include "kernels/host_cuda.hpp"
+// After the language.
+#include <ladder/v0_naive.cuh>
+#include <ladder/v1_shared.cuh>
+
+#include <gtest/gtest.h>
+
+#include "kernels/gemm_case.hpp"
+
+namespace carat::test {
+namespace {
+
+using host_cuda::Order;
+
+template <int M, int N, int K>
+struct TileOf {
+    static constexpr int kBM = M, kBN = N, kBK = K;
+};
+
+template <bool A, bool B, bool D>
+struct LayoutOf {
+    static constexpr bool kRowMajorA = A, kRowMajorB = B, kRowMajorD = D;
+    static std::string layout() { return std::string{A ? 'n' : 't', B ? 'n' : 't'}; }
+};
+
+struct Plain {
+    static constexpr bool kDeviceScalars = false, kHasC = false, kClamp = false, kAmax = false;
+    static constexpr int kBias = 0, kActivation = 0, kGate = 0, kOutScale = 0;
+};
+
+template <class Tile, class Layout, class Epilogue = Plain>
+struct HostConfig : Tile, Layout, Epilogue {};
+
+carat_shared::Strided strided(const carat_matrix& matrix) {
+    const Strides s = Problem::strides(matrix);
+    return {s.row, s.col, s.batch};
+}
+
+carat_shared::GemmParams params_of(const Problem& p, const Operands& o) {
+    carat_shared::GemmParams params = {};
+    params.a = o.a, params.b = o.b, params.c = o.c, params.d = o.d;
+    params.m = p.m, params.n = p.n, params.k = p.k, params.batch = p.batch;
+    params.a_strides = strided(p.a), params.b_strides = strided(p.b);
+    params.c_strides = strided(p.c), params.d_strides = strided(p.d);
+    params.epilogue = {o.alpha,
+                       o.beta,
+                       o.alpha_device,
+                       o.beta_device,
+                       o.bias,
+                       p.epilogue.bias_batch_stride,
+                       p.epilogue.clamp_lo,
+                       p.epilogue.clamp_hi,
+                       o.out_scale,
+                       o.amax};
+    return params;
+}
+
+enum class Kernel { v0, v1 };
+
+// Runs a case in up to `blocks` blocks (0: one a tile); "" or what is wrong.
+template <class Config>
+std::string run(Kernel kernel, GemmCase& gemm, Operands operands, unsigned blocks = 0, Order order = Order::forward) {
+    float amax = 0;
+    if (gemm.problem.epilogue.amax) operands.amax = &amax;
+    const auto params = params_of(gemm.problem, operands);
+    const int64_t tiles =
+        ceil_div(gemm.problem.m, Config::kBM) * ceil_div(gemm.problem.d_cols(), Config::kBN) * gemm.problem.batch;
+    const std::string error =
+        host_cuda::launch(blocks ? blocks : unsigned(tiles), Config::kBM * Config::kBN, order, [&] {
+            kernel == Kernel::v0 ? carat_kernel::v0_naive<Config>(params) : carat_kernel::v1_shared<Config>(params);
+        });
+    return error.empty() ? gemm.verify(amax) : error;
+}
+
+template <class Config>
+void expect_right(const Problem& p, Data data, double alpha = 1, double beta = 0) {
+    std::vector<float> first;
+    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        GemmCase gemm(p, data, 7, alpha, beta);
+        EXPECT_EQ(run<Config>(kernel, gemm, gemm.operands()), "") << "kernel v" << int(kernel);
+        if (kernel == Kernel::v0)
+            first = gemm.d.floats;
+        else
+            EXPECT_EQ(std::memcmp(first.data(), gemm.d.floats.data(), gemm.d.bytes()), 0) << "v0 and v1 differ in bits";
+    }
+}
+
+constexpr int64_t kEdges[] = {1, 15, 16, 17, 31, 33};
+
+template <class Tile, class Layout>
+void sweep_layout() {
+    using Config = HostConfig<Tile, Layout>;
+    for (const int64_t m : kEdges)
+        for (const int64_t n : kEdges)
+            for (const int64_t k : {int64_t(0), int64_t(1), int64_t(16), int64_t(35)}) {
+                Problem p = f32_problem(m, n, k, Layout::layout(), Layout::kRowMajorD);
+                pad(p, (m + n) % 3);
+                expect_right<Config>(p, Data::integers);
+            }
+}
+
+template <class Tile>
+void sweep_layouts() {
+    sweep_layout<Tile, LayoutOf<false, false, false>>();
+    sweep_layout<Tile, LayoutOf<false, false, true>>();
+    sweep_layout<Tile, LayoutOf<false, true, false>>();
+    sweep_layout<Tile, LayoutOf<false, true, true>>();
+    sweep_layout<Tile, LayoutOf<true, false, false>>();
+    sweep_layout<Tile, LayoutOf<true, false, true>>();
+    sweep_layout<Tile, LayoutOf<true, true, false>>();
+    sweep_layout<Tile, LayoutOf<true, true, true>>();
+}
+
+using Small = TileOf<16, 16, 16>;
+using Large = TileOf<32, 32, 32>;
+using Nt = LayoutOf<true, false, true>;
+using NnColumn = LayoutOf<true, true, false>;
+
+TEST(Emulation, EveryLayoutAndEdgeIsExact) {
+    sweep_layouts<Small>();
+}
+
+TEST(Emulation, TilesThatAreNotSquare) {
+    sweep_layouts<TileOf<8, 32, 4>>();
+    sweep_layouts<TileOf<32, 8, 5>>();
+}
+
+TEST(Emulation, LargeTiles) {
+    for (const int64_t k : {31, 32, 33, 70}) {
+        expect_right<HostConfig<Large, Nt>>(f32_problem(65, 63, k, "nt"), Data::normal);
+        expect_right<HostConfig<Large, NnColumn>>(f32_problem(33, 64, k, "nn", false), Data::normal);
+    }
+}
+
+TEST(Emulation, AMissingBarrierWouldShow) {
+    for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
+        GemmCase gemm(f32_problem(50, 40, 90, "nt"), Data::normal);
+        EXPECT_EQ((run<HostConfig<Large, Nt>>(Kernel::v1, gemm, gemm.operands(), 2, order)), "");
+    }
+}
+
+TEST(Emulation, FewerBlocksThanTilesAndBatch) {
+    for (const unsigned blocks : {1u, 3u, 1000u})
+        for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+            Problem p = f32_problem(33, 18, 20, "nt");
+            set_batch(p, 5, 11);
+            GemmCase gemm(p, Data::integers);
+            EXPECT_EQ((run<HostConfig<Small, Nt>>(kernel, gemm, gemm.operands(), blocks)), "");
+        }
+}
+
+TEST(Emulation, SharedOperandOfABatch) {
+    Problem p = f32_problem(17, 16, 9, "nt");
+    set_batch(p, 3);
+    p.b.batch_stride = 0;
+    expect_right<HostConfig<Small, Nt>>(p, Data::integers);
+}
+
+struct WithC : Plain {
+    static constexpr bool kHasC = true;
+};
+
+TEST(Emulation, BetaZeroNeverReadsC) {
+    Problem p = f32_problem(33, 20, 18, "nt");
+    add_c(p);
+    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        GemmCase gemm(p, Data::integers);
+        Operands operands = gemm.operands();
+        operands.c = nullptr;  // reading it would crash
+        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+    }
+}
+
+TEST(Emulation, AlphaZeroNeverReadsAOrB) {
+    Problem p = f32_problem(33, 20, 18, "nt");
+    add_c(p);
+    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        GemmCase gemm(p, Data::integers, 3, 0, -2);
+        Operands operands = gemm.operands();
+        operands.a = operands.b = nullptr;
+        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+    }
+}
+
+TEST(Emulation, DMayBeC) {
+    Problem p = f32_problem(33, 20, 18, "nt");
+    add_c(p);
+    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        GemmCase gemm(p, Data::integers, 3, 2, -1);
+        // D starts as C; `c` keeps the values for the expectation.
+        std::copy_n(gemm.c.data(), p.m * p.n, gemm.d.data());
+        Operands operands = gemm.operands();
+        operands.c = operands.d;
+        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+    }
+}
+
+template <int Activation, int Gate>
+struct Everything {
+    static constexpr bool kDeviceScalars = true, kHasC = true, kClamp = true, kAmax = true;
+    static constexpr int kBias = CARAT_BIAS_N, kActivation = Activation, kGate = Gate, kOutScale = CARAT_OUT_SCALE_ROW;
+};
+
+template <int Activation, int Gate>
+void everything() {
+    Problem p = f32_problem(19, 42, 33, "nn", false);
+    p.d.ld += 2;
+    set_batch(p, 2, 50);
+    p.d.batch_stride += 100;
+    add_c(p);
+    p.c.ld += 1, p.c.batch_stride = 1000;
+    p.epilogue.scalars_on_device = 1;
+    p.epilogue.bias = CARAT_BIAS_N, p.epilogue.bias_dtype = CARAT_F32, p.epilogue.bias_batch_stride = p.n + 1;
+    p.epilogue.activation = carat_activation(Activation);
+    p.epilogue.gate = carat_gate(Gate);
+    p.epilogue.clamp = 1, p.epilogue.clamp_lo = -1.5f, p.epilogue.clamp_hi = 2.25f;
+    p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+    p.epilogue.amax = 1;
+    expect_right<HostConfig<Small, NnColumn, Everything<Activation, Gate>>>(p, Data::normal, 0.375, -0.75);
+}
+
+TEST(Emulation, EveryActivationAndGateInOrder) {
+    everything<CARAT_ACT_NONE, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_RELU, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_GELU_ERF, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_GELU_TANH, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_SILU, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_SIGMOID, CARAT_GATE_NONE>();
+    everything<CARAT_ACT_SILU, CARAT_GATE_INTERLEAVED>();
+    everything<CARAT_ACT_GELU_ERF, CARAT_GATE_INTERLEAVED>();
+    everything<CARAT_ACT_GELU_TANH, CARAT_GATE_SPLIT>();
+    everything<CARAT_ACT_SILU, CARAT_GATE_SPLIT>();
+}
+
+struct BiasM : Plain {
+    static constexpr int kBias = CARAT_BIAS_M, kOutScale = CARAT_OUT_SCALE_TENSOR;
+};
+
+TEST(Emulation, BiasAlongMAndOneOutputScale) {
+    Problem p = f32_problem(35, 17, 16, "nt");
+    p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_F32;
+    p.epilogue.out_scale = CARAT_OUT_SCALE_TENSOR;
+    expect_right<HostConfig<Small, Nt, BiasM>>(p, Data::integers);
+}
+
+TEST(Emulation, ActivationsInTheTails) {
+    using namespace carat_kernel;
+    const auto close = [](float got, double want) {
+        EXPECT_NEAR(got, want, 4e-6 * std::fabs(want) + 1e-37) << want;  // relative, far into the tail
+    };
+    for (double v : {-12.0, -8.0, -5.0, -3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0, 8.0, 30.0}) {
+        close(activate<kActGeluErf>(float(v)), v * 0.5 * std::erfc(-double(float(v)) / std::sqrt(2.0)));
+        close(activate<kActSilu>(float(v)), double(float(v)) / (1 + std::exp(-double(float(v)))));
+        close(activate<kActSigmoid>(float(v)), 1 / (1 + std::exp(-double(float(v)))));
+    }
+    EXPECT_EQ(activate<kActSilu>(-200.0f), 0.0f);
+    EXPECT_EQ(activate<kActGeluTanh>(-200.0f), 0.0f);
+    EXPECT_EQ(activate<kActGeluTanh>(200.0f), 200.0f);
+    EXPECT_TRUE(std::isnan(activate<kActRelu>(NAN)));
+    EXPECT_TRUE(std::isnan(activate<kActGeluErf>(NAN)));
+}
+
+struct ClampAmax : Plain {
+    static constexpr bool kClamp = true, kAmax = true;
+};
+
+TEST(Emulation, NanStaysNanThroughClampAndAmax) {
+    Problem p = f32_problem(17, 16, 4, "nt");
+    p.epilogue.clamp = 1, p.epilogue.clamp_lo = -1, p.epilogue.clamp_hi = 1, p.epilogue.amax = 1;
+    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        GemmCase gemm(p, Data::integers);
+        gemm.a.data()[5 * p.a.ld] = NAN;
+        float amax = 0;
+        Operands operands = gemm.operands();
+        operands.amax = &amax;
+        using Config = HostConfig<Small, Nt, ClampAmax>;
+        const auto params = params_of(p, operands);
+        ASSERT_EQ(host_cuda::launch(2, 256, Order::forward,
+                                    [&] {
+                                        kernel == Kernel::v0 ? carat_kernel::v0_naive<Config>(params)
+                                                             : carat_kernel::v1_shared<Config>(params);
+                                    }),
+                  "");
+        EXPECT_TRUE(std::isnan(gemm.d.data()[5 * p.d.ld]));
+        EXPECT_TRUE(std::isnan(amax));
+        EXPECT_FALSE(std::isnan(gemm.d.data()[4 * p.d.ld]));
+    }
+}
+
+}  // namespace
+}  // namespace carat::test

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gen_docs.py BINARY [--check]: writes the generated parts of README.md and docs/*.md from the program itself (`BINARY list
+--json`) and from the measurements in bench/results/. A part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+--check writes nothing and fails if a committed part is not what would be written."""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+MARKER = re.compile(r"(<!-- generated: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.S)
+
+
+class Stop(Exception):
+    """A sentence for the user."""
+
+
+def table(header, rows, right=()):
+    """A Markdown table; columns named in `right` are aligned right."""
+    def cell(value):
+        return str(value).replace("|", "\\|").replace("\n", " ")
+    lines = [f"| {' | '.join(header)} |", "| " + " | ".join("---:" if name in right else "---" for name in header) + " |"]
+    return "\n".join(lines + [f"| {' | '.join(cell(value) for value in row)} |" for row in rows]) + "\n"
+
+
+def code(text):
+    return f"`{text}`" if text not in ("", None) else ""
+
+
+def listed(names):
+    return ", ".join(names) or "none"
+
+
+# ---- from `carat list --json`
+
+def statuses(listing, root, argument):
+    return table(["value", "status", "what it means"], [[row["value"], code(row["name"]), row["sentence"]] for row in listing["statuses"]])
+
+
+def exit_codes(listing, root, argument):
+    return table(["exit code", "name", "what it means"], [[row["code"], row["name"], row["meaning"]] for row in listing["exit_codes"]])
+
+
+def environment(listing, root, argument):
+    rows = [[code(row["name"]), row["values"], row["fallback"], row["meaning"]] for row in listing["env"]]
+    return table(["variable", "values", "when unset", "what it does"], rows)
+
+
+def targets(listing, root, argument):
+    return table(["name", "device", "where its numbers come from"],
+                 [[code(row["name"]), row["full_name"], row["source"]] for row in listing["targets"]])
+
+
+def merged(entries, axes):
+    """Entries of equal features as products of sets: exact, and far shorter than one line a combination."""
+    rows = [tuple((entry[axis],) if isinstance(entry[axis], str) else tuple(entry[axis]) for axis in axes) for entry in entries]
+    changed = True
+    while changed:
+        changed = False
+        for axis in range(len(axes)):
+            groups = {}
+            for row in rows:
+                groups.setdefault(row[:axis] + row[axis + 1:], []).append(row[axis])
+            joined = [rest[:axis] + (tuple(dict.fromkeys(name for names in values for name in names)),) + rest[axis:]
+                      for rest, values in groups.items()]
+            changed |= len(joined) < len(rows)
+            rows = joined
+    return rows
+
+
+def support(listing, root, argument):
+    rows = []
+    for row in listing["rows"]:
+        for a, b, d, layouts, modes in merged(row["supports"], ("a", "b", "d", "layouts", "modes")):
+            rows.append([code(row["name"]), row["backend"], listed(a), listed(b), listed(d), listed(layouts), listed(modes)])
+    return table(["kernel", "runs on", "A", "B", "D", "layouts", "problems"], rows)
+
+
+def kernels(listing, root, argument):
+    text = []
+    axes = ("a", "b", "d", "layouts", "modes", "epilogues", "recipes")
+    for row in listing["rows"]:
+        lines = merged([{"recipes": (), **entry} for entry in row["supports"]], axes)
+        text.append(f"### {row['name']}\n\n{row['summary']} Runs on: {row['backend']}. Source: [{row['source']}](../{row['source']}).\n\n"
+                    + table(["A", "B", "D", "layouts", "problems", "epilogues", "scales"], [[listed(names) for names in line] for line in lines]))
+    return "\n".join(text)
+
+
+# ---- from bench/results/
+
+def bench(listing, root, argument):
+    """`bench PATH`: the results in bench/results/PATH, a file or a folder."""
+    place = root / "bench" / "results" / argument
+    files = [place] if place.is_file() else sorted(place.rglob("*.json"))
+    parts = []
+    for path in files:
+        data = read_json(path)
+        name = path.relative_to(root).as_posix()
+        if str(data.get("schema", "")).startswith("carat.bench/"):
+            parts.append(bench_table(name, data))
+        elif "benchmarks" in data and "context" in data:
+            parts.append(google_benchmark_table(name, data))
+    return "\n".join(parts) or "Nothing is measured here yet.\n"
+
+
+def bench_table(name, data):
+    rows = []
+    for result in data["results"]:
+        peer, peer_us, choice = best_peer(result.get("peers") or {})
+        us, floor = result.get("us"), result.get("floor_us")
+        rows.append([problem_of(result), code(result.get("kernel")), number(us), number(result.get("tflops")), number(result.get("gbps")),
+                     percent(floor, us), f"{peer} {number(peer_us)} ({choice})" if peer else "-", ratio(peer_us, us)])
+    header = ["problem", "kernel", "us", "TFLOP/s", "GB/s", "of the floor", "best peer, us", "peer time / ours"]
+    return f"{environment_line(data.get('env') or {})}From `{name}`:\n\n" + table(header, rows, header[2:6] + header[7:])
+
+
+def problem_of(result):
+    shape = f"{result['m']} x {result['n']} x {result['k']}"
+    for key, word in (("batch", "batch"), ("groups", "groups")):
+        if result.get(key) and result[key] != 1:
+            shape += f", {word} {result[key]}"
+    features = [result[key] for key in ("recipe", "epilogue") if result.get(key) not in (None, "", "none")]
+    return " ".join(filter(None, [result.get("dtype"), result.get("layout"), shape, *features]))
+
+
+def best_peer(peers):
+    timed = [(peer["us"], name, peer.get("choice") or "default") for name, peer in peers.items() if peer and peer.get("us")]
+    if not timed:
+        return None, None, None
+    us, name, choice = min(timed)
+    return name, us, choice
+
+
+def google_benchmark_table(name, data):
+    """A committed run of a Google Benchmark program: one line a benchmark, its rate counters as columns."""
+    known = {"real_time", "cpu_time", "iterations", "repetitions", "repetition_index", "family_index", "per_family_instance_index", "threads"}
+    runs = [run for run in data["benchmarks"] if run.get("run_type") != "aggregate" or run.get("aggregate_name") == "median"]
+    if any(run.get("run_type") == "aggregate" for run in runs):
+        runs = [run for run in runs if run.get("run_type") == "aggregate"]
+    counters = list(dict.fromkeys(key for run in runs for key, value in run.items() if isinstance(value, (int, float)) and key not in known))
+    rows = [[run.get("run_name", run["name"]), f"{number(run['real_time'])} {run['time_unit']}", *(number(run.get(key)) for key in counters)] for run in runs]
+    context = data["context"]
+    where = f"{context.get('num_cpus', '?')} CPUs at {context.get('mhz_per_cpu', '?')} MHz, {str(context.get('date', '?'))[:10]}"
+    return f"From `{name}` ({where}):\n\n" + table(["benchmark", "time", *counters], rows, ["time", *counters])
+
+
+def environment_line(env):
+    words = []
+    for key in ("device", "cpu", "threads", "driver", "nvrtc", "carat", "date"):
+        value = env.get(key)
+        value = value.get("full_name", value.get("name")) if isinstance(value, dict) else value
+        if not isinstance(value, (str, int)) or value == "" or key != "device" and value == env.get("device"):
+            continue
+        if key in ("nvrtc", "date"):
+            value = str(value).split(",")[0].split("T")[0]  # the version without its path, the day without its time
+        words.append(str(value) if key in ("device", "cpu", "date") else f"{value} {key}" if key == "threads" else f"{key} {value}")
+    return f"Measured with: {', '.join(words)}. " if words else ""
+
+
+def number(value):
+    if not isinstance(value, (int, float)):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.0f} %" if part and whole else "-"
+
+
+def ratio(one, two):
+    return f"{one / two:.2f}" if one and two else "-"
+
+
+# ---- the pages
+
+PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
+         "kernels": kernels, "bench": bench}
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Stop(f"{path} is not JSON: {error}") from error
+
+
+def listing_of(binary):
+    try:
+        done = subprocess.run([binary, "list", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    except OSError as error:
+        raise Stop(f"{binary} cannot be run: {error}") from error
+    if done.returncode != 0:
+        raise Stop(f"`{binary} list --json` gave {done.returncode}: {done.stderr.strip()}")
+    listing = json.loads(done.stdout)
+    if listing.get("schema") != "carat.list/1":
+        raise Stop(f"`{binary} list --json` has schema {listing.get('schema')!r}; this tool reads carat.list/1")
+    return listing
+
+
+def generated(text, listing, root, page):
+    """The page with every part written anew."""
+    def write(match):
+        name, _, argument = match.group(2).partition(" ")
+        if name not in PARTS:
+            raise Stop(f"{page}: there is no generated part `{name}`; there are {', '.join(PARTS)}")
+        try:
+            part = PARTS[name](listing, root, argument)
+        except KeyError as error:
+            raise Stop(f"{page}: the part `{match.group(2)}` misses the field {error} in its data") from error
+        return match.group(1) + part + match.group(4)
+    if text.count("<!-- generated:") != len(MARKER.findall(text)):
+        raise Stop(f"{page}: a `<!-- generated: NAME -->` line lacks its `<!-- end -->`")
+    return MARKER.sub(write, text)
+
+
+def pages(root):
+    return [path for path in [root / "README.md", root / "HACKING.md", *sorted((root / "docs").glob("**/*.md"))] if path.exists()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary", help="build/cli/carat")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    options = parser.parse_args()
+    try:
+        listing, stale = listing_of(options.binary), []
+        for page in pages(options.root):
+            old = page.read_text(encoding="utf-8")
+            new = generated(old, listing, options.root, page.relative_to(options.root))
+            if new != old:
+                stale.append(page.relative_to(options.root).as_posix())
+                if not options.check:
+                    page.write_text(new, encoding="utf-8")
+    except Stop as stop:
+        print(f"gen_docs: {stop}", file=sys.stderr)
+        return 1
+    if stale and options.check:
+        print(f"gen_docs: {', '.join(stale)}: stale; run tools/gen_docs.py {options.binary} and commit", file=sys.stderr)
+        return 1
+    print(f"gen_docs: {'wrote ' + ', '.join(stale) if stale else 'all pages are up to date'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
