@@ -207,12 +207,11 @@ void remember_command(int argc, char** argv) {
     std::vector<std::string> words = {"carat"};
     for (int i = 1; i < argc; ++i) {
         std::string word = one_line(argv[i]);
-        const bool plain =
-            !word.empty() && word.find_first_of(" '\"\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+        const bool plain = !word.empty() && word.find_first_of(" '\"\\$`*?[]{}()<>|&;#~!") == std::string::npos;
         if (!plain) {
-            std::string quoted = "'";
+            std::string quoted(1, '\'');
             for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-            word = quoted + "'";
+            word = std::move(quoted) + '\'';
         }
         words.push_back(word);
     }

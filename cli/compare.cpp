@@ -17,7 +17,8 @@ std::string text_of(const Json& value) {
 
 // What makes two results the same problem; the n-th of several alike meets the n-th of the other file.
 std::string key_of(const Json& result, std::map<std::string, int>& seen) {
-    std::string key = fmt::format("{} x {} x {}", text_of(member(result, "m")), text_of(member(result, "n")), text_of(member(result, "k")));
+    std::string key = fmt::format("{} x {} x {}", text_of(member(result, "m")), text_of(member(result, "n")),
+                                  text_of(member(result, "k")));
     const std::string batch = text_of(member(result, "batch")), groups = text_of(member(result, "groups"));
     if (!batch.empty() && batch != "1") key += " batch " + batch;
     if (!groups.empty()) key += " groups " + groups;
@@ -63,8 +64,10 @@ std::vector<Change> compare_results(const Json& before, const Json& after, doubl
     std::vector<Change> changes;
     for (const auto& [key, result] : new_results) {
         const auto old_result = find(old_results, key);
-        if (old_result != old_results.end()) changes.push_back(judge(key, *old_result->second, *result, limit));
-        else changes.push_back({key, NAN, number_at(*result, "us", 0), NAN, Verdict::added});
+        if (old_result != old_results.end())
+            changes.push_back(judge(key, *old_result->second, *result, limit));
+        else
+            changes.push_back({key, NAN, number_at(*result, "us", 0), NAN, Verdict::added});
     }
     for (const auto& [key, result] : old_results)
         if (find(new_results, key) == new_results.end())
@@ -79,16 +82,22 @@ bool any_slower(const std::vector<Change>& changes) {
 Json changes_json(const std::vector<Change>& changes) {
     Json rows = Json::array();
     for (const Change& c : changes)
-        rows.push_back({{"problem", c.problem}, {"old_us", maybe(c.old_us)}, {"new_us", maybe(c.new_us)},
-                        {"percent", maybe(c.percent)}, {"verdict", verdict_name(c.verdict)}});
+        rows.push_back({{"problem", c.problem},
+                        {"old_us", maybe(c.old_us)},
+                        {"new_us", maybe(c.new_us)},
+                        {"percent", maybe(c.percent)},
+                        {"verdict", verdict_name(c.verdict)}});
     return rows;
 }
 
 Table changes_table(const std::vector<Change>& changes) {
     Table table({"problem", ">old us", ">new us", ">change", "verdict"});
     for (const Change& c : changes) {
-        const Tone tone = c.verdict == Verdict::slower ? Tone::bad : c.verdict == Verdict::faster ? Tone::good : Tone::plain;
-        table.add({c.problem, human(c.old_us), human(c.new_us), std::isfinite(c.percent) ? fmt::format("{:+.1f} %", c.percent) : "-",
+        const Tone tone = c.verdict == Verdict::slower   ? Tone::bad
+                          : c.verdict == Verdict::faster ? Tone::good
+                                                         : Tone::plain;
+        table.add({c.problem, human(c.old_us), human(c.new_us),
+                   std::isfinite(c.percent) ? fmt::format("{:+.1f} %", c.percent) : "-",
                    Cell(verdict_name(c.verdict), tone)});
     }
     return table;
@@ -99,7 +108,8 @@ Json load_results(const std::string& path, const std::string& flag) {
     Json json = parse_json(read_text_file(path, kLargestResultFile), who);
     const std::string schema = text_at(json, "schema");
     if (schema != "carat.bench/1")
-        fail(kInputOutput, "{} has schema \"{}\": it must be a result of `carat bench`, \"carat.bench/1\"", who, one_line(schema));
+        fail(kInputOutput, "{} has schema \"{}\": it must be a result of `carat bench`, \"carat.bench/1\"", who,
+             one_line(schema));
     if (!member(json, "results").is_array()) fail(kInputOutput, "{} has no list \"results\"", who);
     return json;
 }

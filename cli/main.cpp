@@ -34,7 +34,8 @@ std::string version_text() {
 
 std::string exit_code_text() {
     std::string text = "Exit codes:";
-    for (const ExitCodeRow& row : kExitCodes) text += fmt::format("\n  {:<4}{}", static_cast<int>(row.code), row.meaning);
+    for (const ExitCodeRow& row : kExitCodes)
+        text += fmt::format("\n  {:<4}{}", static_cast<int>(row.code), row.meaning);
     return text;
 }
 

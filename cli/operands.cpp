@@ -131,7 +131,8 @@ Operands bind(const OperandLayout& l, unsigned char* base, double alpha, double 
 }
 
 // The scales of FP8 and integers bring products back to about the size of the real ones; zeros lie in 4 bits.
-void fill_set(const Context& context, const carat_problem& p, const OperandLayout& l, unsigned char* base, uint64_t seed) {
+void fill_set(const Context& context, const carat_problem& p, const OperandLayout& l, unsigned char* base,
+              uint64_t seed) {
     const auto random = [&](const Slot& slot, carat_dtype type, Kind kind, uint64_t which) {
         if (slot.bytes) fill(context, base + slot.offset, slot.bytes, type, kind, mix(seed, which));
     };
@@ -169,7 +170,8 @@ OperandLayout lay_out(const carat_problem& p) {
     const auto place = [&l](Slot& slot, size_t bytes) {
         slot = {l.total, bytes, true};
         l.total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-        if (l.total > size_t(1e15)) fail(kTaskFailed, "the operands would take more than 10^15 bytes: give smaller sizes");
+        if (l.total > size_t(1e15))
+            fail(kTaskFailed, "the operands would take more than 10^15 bytes: give smaller sizes");
     };
     const size_t batch = p.mode == CARAT_BATCHED ? p.batch : 1, weights = p.mode == CARAT_SINGLE ? 1 : p.batch;
     const int64_t columns = columns_of_d(p);
@@ -180,8 +182,10 @@ OperandLayout lay_out(const carat_problem& p) {
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE)
         place(l.bias, (e.bias == CARAT_BIAS_N ? p.n : p.m) * size_t(carat_dtype_bits(e.bias_dtype)) / 8);
-    if (p.scale_a.recipe != CARAT_SCALE_NONE) place(l.scale_a, batch * scale_floats(p.scale_a, p.m, p.k) * sizeof(float));
-    if (p.scale_b.recipe != CARAT_SCALE_NONE) place(l.scale_b, weights * scale_floats(p.scale_b, p.n, p.k) * sizeof(float));
+    if (p.scale_a.recipe != CARAT_SCALE_NONE)
+        place(l.scale_a, batch * scale_floats(p.scale_a, p.m, p.k) * sizeof(float));
+    if (p.scale_b.recipe != CARAT_SCALE_NONE)
+        place(l.scale_b, weights * scale_floats(p.scale_b, p.n, p.k) * sizeof(float));
     if (p.scale_b.zero_points) place(l.zero_b, l.scale_b.bytes);
     if (e.out_scale == CARAT_OUT_SCALE_TENSOR) place(l.out_scale, sizeof(float));
     if (e.out_scale == CARAT_OUT_SCALE_ROW) place(l.out_scale, batch * p.m * sizeof(float));
@@ -192,8 +196,8 @@ OperandLayout lay_out(const carat_problem& p) {
     return l;
 }
 
-OperandSets::OperandSets(const Context& context, const carat_problem& problem, size_t count, uint64_t seed, double alpha,
-                         double beta)
+OperandSets::OperandSets(const Context& context, const carat_problem& problem, size_t count, uint64_t seed,
+                         double alpha, double beta)
     : context_(context), layout_(lay_out(problem)) {
     memory_ = Buffer(context, std::max<size_t>(count * layout_.total, 1));
     auto* base = static_cast<unsigned char*>(memory_.data());
@@ -219,7 +223,8 @@ void OperandSets::set_workspace(Buffer& workspace) {
     }
 }
 
-std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type, int64_t count) {
+std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type,
+                                            int64_t count) {
     carat_context_options options = Context::default_options();
     options.backend = CARAT_BACKEND_CPU;
     const Context cpu(options);
@@ -227,10 +232,15 @@ std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_t
     problem.d.dtype = to_type;
     Bytes one(8), result(matrix_bytes(to_type, CARAT_ROW_MAJOR, count, 1));
     const float unit = 1;
-    if (from_type == CARAT_F32) std::memcpy(one.data(), &unit, sizeof unit);
-    else if (from_type == CARAT_F64) { const double wide = 1; std::memcpy(one.data(), &wide, sizeof wide); }
-    else if (from_type == CARAT_S8) one[0] = 1;
-    else one = convert_elements(&unit, CARAT_F32, from_type, 1);
+    if (from_type == CARAT_F32)
+        std::memcpy(one.data(), &unit, sizeof unit);
+    else if (from_type == CARAT_F64) {
+        const double wide = 1;
+        std::memcpy(one.data(), &wide, sizeof wide);
+    } else if (from_type == CARAT_S8)
+        one[0] = 1;
+    else
+        one = convert_elements(&unit, CARAT_F32, from_type, 1);
     gemm(cpu, problem, {.a = from, .b = one.data(), .d = result.data()});
     return result;
 }

@@ -23,7 +23,8 @@ OperandLayout lay_out(const carat_problem& problem);
 // `count` operand sets with the same content in different memory, to rotate through.
 class OperandSets {
   public:
-    OperandSets(const Context& context, const carat_problem& problem, size_t count, uint64_t seed, double alpha, double beta);
+    OperandSets(const Context& context, const carat_problem& problem, size_t count, uint64_t seed, double alpha,
+                double beta);
     size_t size() const { return sets_.size(); }
     size_t bytes() const { return layout_.total; }
     Operands& operator[](size_t i) { return sets_[i]; }
@@ -43,6 +44,7 @@ class OperandSets {
 // Bytes of a packed matrix of rows x cols.
 size_t matrix_bytes(carat_dtype dtype, carat_order order, int64_t rows, int64_t cols);
 // Element type conversion with one rounding, done by the library itself: D = X * 1 with D of the wanted type.
-std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type, int64_t count);
+std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type,
+                                            int64_t count);
 
 }  // namespace carat::cli

@@ -18,16 +18,16 @@ struct Word {
     T value;
 };
 
-constexpr Word<carat_activation> kActivations[] = {
-    {"none", CARAT_ACT_NONE},           {"relu", CARAT_ACT_RELU}, {"gelu", CARAT_ACT_GELU_ERF},
-    {"gelu-tanh", CARAT_ACT_GELU_TANH}, {"silu", CARAT_ACT_SILU}, {"sigmoid", CARAT_ACT_SIGMOID}};
+constexpr Word<carat_activation> kActivations[] = {{"none", CARAT_ACT_NONE},     {"relu", CARAT_ACT_RELU},
+                                                   {"gelu", CARAT_ACT_GELU_ERF}, {"gelu-tanh", CARAT_ACT_GELU_TANH},
+                                                   {"silu", CARAT_ACT_SILU},     {"sigmoid", CARAT_ACT_SIGMOID}};
 constexpr Word<carat_gate> kGates[] = {{"interleaved", CARAT_GATE_INTERLEAVED}, {"split", CARAT_GATE_SPLIT}};
 constexpr Word<carat_out_scale> kOutScales[] = {
     {"tensor", CARAT_OUT_SCALE_TENSOR}, {"row", CARAT_OUT_SCALE_ROW}, {"1x128", CARAT_OUT_SCALE_COMPUTED_1X128}};
-constexpr Word<carat_compute> kComputes[] = {
-    {"default", CARAT_COMPUTE_DEFAULT}, {"f32", CARAT_COMPUTE_F32},       {"tf32", CARAT_COMPUTE_TF32},
-    {"3xtf32", CARAT_COMPUTE_3XTF32},   {"bf16x9", CARAT_COMPUTE_BF16X9}, {"promoted", CARAT_COMPUTE_PROMOTED},
-    {"fast", CARAT_COMPUTE_FAST}};
+constexpr Word<carat_compute> kComputes[] = {{"default", CARAT_COMPUTE_DEFAULT}, {"f32", CARAT_COMPUTE_F32},
+                                             {"tf32", CARAT_COMPUTE_TF32},       {"3xtf32", CARAT_COMPUTE_3XTF32},
+                                             {"bf16x9", CARAT_COMPUTE_BF16X9},   {"promoted", CARAT_COMPUTE_PROMOTED},
+                                             {"fast", CARAT_COMPUTE_FAST}};
 constexpr Word<carat_recipe> kRecipes[] = {{"none", CARAT_SCALE_NONE},
                                            {"tensorwise", CARAT_SCALE_TENSOR_WISE},
                                            {"rowwise", CARAT_SCALE_ROW_WISE},
@@ -65,7 +65,8 @@ carat_scale parse_recipe(const std::string& text, bool for_b) {
         if (!for_b) fail(kUsage, "--recipe got \"{}\" for A: groupwise scales belong to B", one_line(text));
         std::string group = text.substr(9);
         if (group.ends_with(":zero")) scale.zero_points = 1, group.resize(group.size() - 5);
-        if (!group.starts_with(':')) fail(kUsage, "--recipe got \"{}\": write groupwise:SIZE or groupwise:SIZE:zero", one_line(text));
+        if (!group.starts_with(':'))
+            fail(kUsage, "--recipe got \"{}\": write groupwise:SIZE or groupwise:SIZE:zero", one_line(text));
         scale.recipe = CARAT_SCALE_GROUP_WISE;
         scale.group = static_cast<int32_t>(parse_integer(group.substr(1), "--recipe groupwise", 1, 1 << 30));
         return scale;
@@ -79,7 +80,8 @@ carat_scale parse_recipe(const std::string& text, bool for_b) {
 void apply_recipe(carat_problem& p, const std::string& text) {
     if (text.empty()) return;
     const std::vector<std::string> parts = split(text, ',');
-    if (parts.size() > 2) fail(kUsage, "--recipe got \"{}\": it takes A's recipe and B's, as in 1x128,128x128", one_line(text));
+    if (parts.size() > 2)
+        fail(kUsage, "--recipe got \"{}\": it takes A's recipe and B's, as in 1x128,128x128", one_line(text));
     if (parts.size() == 2) {
         p.scale_a = parse_recipe(parts[0], false);
         p.scale_b = parse_recipe(parts[1], true);
@@ -96,7 +98,9 @@ void apply_epilogue(carat_problem& p, const ProblemFlags& flags) {
         e.bias = parse_word(kBiases, flags.bias, "--bias");
         e.bias_dtype = default_bias_dtype(p);
     }
-    e.activation = parse_word(kActivations, flags.activation, "--activation");
+    std::string activation = flags.activation;
+    std::replace(activation.begin(), activation.end(), '_', '-');
+    e.activation = parse_word(kActivations, activation == "gelu-erf" ? "gelu" : activation, "--activation");
     if (!flags.gate.empty()) e.gate = parse_word(kGates, flags.gate, "--gate");
     if (!flags.out_scale.empty()) e.out_scale = parse_word(kOutScales, flags.out_scale, "--out-scale");
     e.amax = flags.amax;
@@ -120,7 +124,8 @@ void apply_mode(carat_problem& p, const ProblemFlags& flags, const Shape& shape)
     const int64_t batch = flags.batch.empty() ? 0 : parse_integer(flags.batch, "--batch", 0, kLargestExtent);
     int64_t groups = shape.groups;
     if (!groups && !flags.groups.empty()) groups = parse_integer(flags.groups, "--groups", 1, 1 << 20);
-    if (groups && !flags.batch.empty()) fail(kUsage, "--batch and --groups were both given: a problem is batched or grouped");
+    if (groups && !flags.batch.empty())
+        fail(kUsage, "--batch and --groups were both given: a problem is batched or grouped");
     for (carat_matrix* x : {&p.a, &p.b, &p.c, &p.d}) x->batch_stride = CARAT_PACKED;
     if (groups) {
         p.mode = CARAT_GROUPED;
@@ -135,20 +140,24 @@ void apply_mode(carat_problem& p, const ProblemFlags& flags, const Shape& shape)
 void parse_range(const std::string& part, const std::string& flag, std::vector<int64_t>& sizes) {
     const std::vector<std::string> ends = split(part, ':');
     if (ends.size() == 1) return sizes.push_back(parse_integer(part, flag, 0, kLargestExtent));
-    if (ends.size() != 3) fail(kUsage, "{} got \"{}\": a range is first:last:step or first:last:xfactor", flag, one_line(part));
+    if (ends.size() != 3)
+        fail(kUsage, "{} got \"{}\": a range is first:last:step or first:last:xfactor", flag, one_line(part));
     const int64_t first = parse_integer(ends[0], flag, 0, kLargestExtent);
     const int64_t last = parse_integer(ends[1], flag, first, kLargestExtent);
     const bool factor = ends[2].starts_with('x');
     const int64_t step = parse_integer(factor ? ends[2].substr(1) : ends[2], flag, factor ? 2 : 1, kLargestExtent);
-    if (factor && first == 0) fail(kUsage, "{} got \"{}\": a range with a factor starts at 1 or more", flag, one_line(part));
-    for (int64_t value = first; value <= last && sizes.size() <= kMostSizes; value = factor ? value * step : value + step)
+    if (factor && first == 0)
+        fail(kUsage, "{} got \"{}\": a range with a factor starts at 1 or more", flag, one_line(part));
+    for (int64_t value = first; value <= last && sizes.size() <= kMostSizes;
+         value = factor ? value * step : value + step)
         sizes.push_back(value);
 }
 
 }  // namespace
 
 void add_problem_flags(CLI::App& app, ProblemFlags& f, ShapeFlags shapes) {
-    const std::string many = shapes == ShapeFlags::lists ? ": a number, a list 1,16,64, a range 128:1024:128 or 1:4096:x2" : "";
+    const std::string many =
+        shapes == ShapeFlags::lists ? ": a number, a list 1,16,64, a range 128:1024:128 or 1:4096:x2" : "";
     app.add_option("--m", f.m, "Rows of A and D (tokens)" + many)->type_name("M");
     app.add_option("--n", f.n, "Columns of B (out features)" + many)->type_name("N");
     app.add_option("--k", f.k, "Columns of A, rows of B (in features)" + many)->type_name("K");
@@ -165,15 +174,18 @@ void add_problem_flags(CLI::App& app, ProblemFlags& f, ShapeFlags shapes) {
     app.add_option("--d-order", f.d_order, "Storage of C and D: row or col (default row)")->type_name("ORDER");
     app.add_option("--alpha", f.alpha, "Factor of A B (default 1)")->type_name("X");
     app.add_option("--beta", f.beta, "Factor of C (default 0)")->type_name("X");
-    if (shapes != ShapeFlags::optional) app.add_option("--bias", f.bias, "A bias along N or M: n or m")->type_name("n|m");
+    if (shapes != ShapeFlags::optional)
+        app.add_option("--bias", f.bias, "A bias along N or M: n or m")->type_name("n|m");
     app.add_option("--activation", f.activation, names_of(kActivations))->type_name("NAME");
     app.add_option("--gate", f.gate, "Gated epilogue: interleaved or split columns")->type_name("NAME");
     app.add_option("--clamp", f.clamp, "Clamp to LO,HI")->type_name("LO,HI");
     app.add_option("--out-scale", f.out_scale, "Output scale: tensor, row, 1x128 (computed)")->type_name("NAME");
     app.add_flag("--amax", f.amax, "Also compute max |v|");
     app.add_option("--batch", f.batch, "Problems of one shape")->type_name("B");
-    app.add_option("--groups", f.groups, "Groups that share the M rows evenly, each with a B of its own")->type_name("G");
-    app.add_option("--recipe", f.recipe, "Scale recipe of A,B: tensorwise rowwise 1x128 128x128 none, groupwise:SIZE[:zero] for B")
+    app.add_option("--groups", f.groups, "Groups that share the M rows evenly, each with a B of its own")
+        ->type_name("G");
+    app.add_option("--recipe", f.recipe,
+                   "Scale recipe of A,B: tensorwise rowwise 1x128 128x128 none, groupwise:SIZE[:zero] for B")
         ->type_name("A,B");
     app.add_option("--compute", f.compute, names_of(kComputes))->type_name("MODE");
 }
@@ -185,7 +197,9 @@ void add_machine_flags(CLI::App& app, MachineFlags& f, bool with_target) {
     app.add_option("--device", f.device, "CUDA device (default 0)")->type_name("N");
     app.add_option("--cache-dir", f.cache_dir, "Where compiled kernels are kept")->type_name("DIR");
     app.add_option("--seed", f.seed, "Seed of the random data (default 0)")->type_name("N");
-    if (with_target) app.add_option("--target", f.target, "Plan for this GPU of `carat list`, with no such GPU here")->type_name("GPU");
+    if (with_target)
+        app.add_option("--target", f.target, "Plan for this GPU of `carat list`, with no such GPU here")
+            ->type_name("GPU");
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& flag) {
@@ -203,7 +217,8 @@ std::vector<Shape> shapes_of_flags(const ProblemFlags& flags) {
     std::vector<Shape> shapes;
     const auto ms = parse_sizes(flags.m, "--m"), ns = parse_sizes(flags.n, "--n"), ks = parse_sizes(flags.k, "--k");
     if (ms.size() * ns.size() * ks.size() > kMostSizes)
-        fail(kUsage, "--m, --n and --k make {} problems: the most is {}", ms.size() * ns.size() * ks.size(), kMostSizes);
+        fail(kUsage, "--m, --n and --k make {} problems: the most is {}", ms.size() * ns.size() * ks.size(),
+             kMostSizes);
     for (int64_t n : ns)
         for (int64_t k : ks)
             for (int64_t m : ms) shapes.push_back({.m = m, .n = n, .k = k});
@@ -235,7 +250,8 @@ carat_problem make_problem(const ProblemFlags& flags, const Shape& shape) {
     const std::string dtype = shape.dtype.empty() ? flags.dtype : shape.dtype;
     parse_word(kLayouts, layout, "--layout");
     carat_problem p;
-    const carat_dtype a = flags.dtype_a.empty() ? parse_dtype(dtype, "--dtype") : parse_dtype(flags.dtype_a, "--dtype-a");
+    const carat_dtype a =
+        flags.dtype_a.empty() ? parse_dtype(dtype, "--dtype") : parse_dtype(flags.dtype_a, "--dtype-a");
     check(carat_problem_init(&p, shape.m, shape.n, shape.k, a, layout.c_str()));
     if (!flags.dtype_a.empty() && flags.dtype_given) p.b.dtype = parse_dtype(dtype, "--dtype");
     p.d.order = p.c.order = parse_word(kOrders, flags.d_order, "--d-order");
@@ -252,7 +268,8 @@ Context make_context(const MachineFlags& flags) {
     carat_context_options options = Context::default_options();
     options.backend = parse_word(kBackends, flags.backend, "--backend");
     if (!flags.device.empty()) options.device = static_cast<int32_t>(parse_integer(flags.device, "--device", 0, 1023));
-    if (!flags.threads.empty()) options.threads = static_cast<int32_t>(parse_integer(flags.threads, "--threads", 1, 4096));
+    if (!flags.threads.empty())
+        options.threads = static_cast<int32_t>(parse_integer(flags.threads, "--threads", 1, 4096));
     if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir.c_str();
     if (!flags.target.empty()) options.target = flags.target.c_str();
     seed_of(flags);
@@ -293,7 +310,8 @@ std::string epilogue_name(const carat_problem& p, double alpha, double beta) {
     if (e.activation != CARAT_ACT_NONE) words.emplace_back(word_of(kActivations, e.activation));
     if (e.gate != CARAT_GATE_NONE) words.push_back(fmt::format("gate_{}", word_of(kGates, e.gate)));
     if (e.clamp) words.push_back(fmt::format("clamp={},{}", e.clamp_lo, e.clamp_hi));
-    if (e.out_scale != CARAT_OUT_SCALE_NONE) words.push_back(fmt::format("out_scale_{}", word_of(kOutScales, e.out_scale)));
+    if (e.out_scale != CARAT_OUT_SCALE_NONE)
+        words.push_back(fmt::format("out_scale_{}", word_of(kOutScales, e.out_scale)));
     if (e.amax) words.emplace_back("amax");
     if (p.d.order == CARAT_COL_MAJOR) words.emplace_back("d_col");
     if (p.compute != CARAT_COMPUTE_DEFAULT) words.push_back(fmt::format("compute={}", word_of(kComputes, p.compute)));

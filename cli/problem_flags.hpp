@@ -33,9 +33,9 @@ struct MachineFlags {
 // One problem of a sweep; what is empty comes from the flags.
 struct Shape {
     int64_t m = 0, n = 0, k = 0;
-    int64_t groups = 0;   // 0: not grouped
+    int64_t groups = 0;  // 0: not grouped
     std::string dtype, layout;
-    std::string name;     // of a model's layer
+    std::string name;  // of a model's layer
 };
 
 enum class ShapeFlags { one, lists, optional };
@@ -57,10 +57,10 @@ Context make_context(const MachineFlags& flags);
 uint64_t seed_of(const MachineFlags& flags);
 
 const char* layout_name(const carat_problem& problem);
-std::string dtype_name(const carat_problem& problem);     // "bf16", or "bf16,s4,f32" where they differ
-std::string recipe_name(const carat_problem& problem);    // "" if there is none
+std::string dtype_name(const carat_problem& problem);   // "bf16", or "bf16,s4,f32" where they differ
+std::string recipe_name(const carat_problem& problem);  // "" if there is none
 std::string epilogue_name(const carat_problem& problem, double alpha, double beta);  // "" if there is none
-std::string shape_name(const carat_problem& problem);     // "64 x 6144 x 4096 bf16 nt"
+std::string shape_name(const carat_problem& problem);                                // "64 x 6144 x 4096 bf16 nt"
 double flops_of(const carat_problem& problem);
 int64_t columns_of_d(const carat_problem& problem);
 

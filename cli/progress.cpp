@@ -18,7 +18,8 @@ Clock::time_point g_limit;
 constexpr unsigned kGraceSeconds = 30;
 
 void on_interrupt(int) {
-    if (++g_interrupts > 1) _exit(kInterrupted);
+    if (g_interrupts > 0) _exit(kInterrupted);
+    g_interrupts = 1;
 }
 
 void on_alarm(int) {

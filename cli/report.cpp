@@ -98,8 +98,8 @@ CheckReport check_once(const Context& context, const Stream& stream, const Plan&
 
 std::string describe_failure(const CheckReport& check) {
     const carat_check_result& r = check.result;
-    return fmt::format("entry ({}, {}) of matrix {} is {:.6g}, the reference is {:.6g}; error {:.3g}, bound {:.3g}", r.bad_row,
-                       r.bad_col, r.bad_batch, r.got, r.want, r.error, r.bound);
+    return fmt::format("entry ({}, {}) of matrix {} is {:.6g}, the reference is {:.6g}; error {:.3g}, bound {:.3g}",
+                       r.bad_row, r.bad_col, r.bad_batch, r.got, r.want, r.error, r.bound);
 }
 
 double tflops(double flops, double us) {

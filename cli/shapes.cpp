@@ -22,7 +22,8 @@ Shape parse_line(const std::vector<std::string>& words, const std::string& where
     } catch (const Failure& failure) {
         fail(kInputOutput, "{}: {}", where, failure.what());
     }
-    if (!shape.layout.empty() && shape.layout != "nt" && shape.layout != "nn" && shape.layout != "tn" && shape.layout != "tt")
+    if (!shape.layout.empty() && shape.layout != "nt" && shape.layout != "nn" && shape.layout != "tn" &&
+        shape.layout != "tt")
         fail(kInputOutput, "{}: layout got \"{}\": it takes one of nt, nn, tn, tt", where, one_line(shape.layout));
     return shape;
 }
@@ -37,16 +38,19 @@ std::vector<Shape> shapes_of_file(const std::string& path) {
         std::istringstream text(line.substr(0, line.find('#')));
         std::vector<std::string> words;
         for (std::string word; text >> word;) words.push_back(word);
-        if (!words.empty()) shapes.push_back(parse_line(words, fmt::format("--shapes {} line {}", one_line(path), number)));
+        if (!words.empty())
+            shapes.push_back(parse_line(words, fmt::format("--shapes {} line {}", one_line(path), number)));
     }
-    if (shapes.empty()) fail(kInputOutput, "--shapes {} holds no problem: write lines \"m n k [dtype] [layout]\"", one_line(path));
+    if (shapes.empty())
+        fail(kInputOutput, "--shapes {} holds no problem: write lines \"m n k [dtype] [layout]\"", one_line(path));
     return shapes;
 }
 
 std::vector<Shape> shapes_of_model(const std::string& model, const std::vector<int64_t>& tokens, int64_t tp) {
     std::vector<Shape> shapes;
     for (int64_t count : tokens) {
-        const Json report = parse_json(carat::models(model.c_str(), count, static_cast<int32_t>(tp)), "the model's layers");
+        const Json report =
+            parse_json(carat::models(model.c_str(), count, static_cast<int32_t>(tp)), "the model's layers");
         for (const Json& gemm : member(report, "gemms")) {
             Shape shape;
             shape.name = text_at(gemm, "name", "?");

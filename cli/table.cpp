@@ -10,7 +10,8 @@ namespace {
 
 // Columns of a terminal that UTF-8 text takes, counting each code point as one.
 size_t width_of(std::string_view text) {
-    return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+    return std::count_if(text.begin(), text.end(),
+                         [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
 std::string padded(const Cell& cell, size_t width, bool right, bool last, bool colored) {

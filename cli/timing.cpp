@@ -73,8 +73,8 @@ std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budge
         if (stop_asked() != kOk && count >= std::min<size_t>(3, budget.least)) break;
         if (spent > 4 * budget.seconds) break;
         if (count < budget.least) continue;
-        const bool quiet = std::all_of(samples.begin(), samples.end(),
-                                       [&](const auto& s) { return noise_of(s) < budget.noise; });
+        const bool quiet =
+            std::all_of(samples.begin(), samples.end(), [&](const auto& s) { return noise_of(s) < budget.noise; });
         if (quiet || spent > budget.seconds) break;
     }
     std::vector<Timing> timings;

@@ -21,10 +21,10 @@ struct Timing {
 using Sampler = std::function<double()>;
 
 struct Budget {
-    double seconds = 1.5;    // for all contestants of a problem
-    size_t least = 10;       // samples of each, unless they take more than four budgets
-    double noise = 0.005;    // relative standard error of the median to stop at
-    double warm_up = 0.02;   // seconds
+    double seconds = 1.5;   // for all contestants of a problem
+    size_t least = 10;      // samples of each, unless they take more than four budgets
+    double noise = 0.005;   // relative standard error of the median to stop at
+    double warm_up = 0.02;  // seconds
 };
 
 // In turn: ours, peer, ours, peer, ... so that a drift of the clocks meets all of them alike.

@@ -66,7 +66,8 @@ std::vector<Shape> shapes_to_time(const BenchFlags& flags) {
 }
 
 // The peer joins only with the right result: a fast wrong one is no contestant.
-std::unique_ptr<CublasLt::Contestant> invite(const Bench& bench, const carat_problem& problem, OperandSets& sets, PeerResult& result) {
+std::unique_ptr<CublasLt::Contestant> invite(const Bench& bench, const carat_problem& problem, OperandSets& sets,
+                                             PeerResult& result) {
     auto contestant = bench.cublaslt->prepare(bench.context, bench.stream, problem, sets, &result.choice);
     if (!contestant || !bench.flags.check) return contestant;
     contestant->enqueue(sets[0], bench.stream.get());
@@ -124,7 +125,8 @@ Json skipped_json(const Bench& bench, const Result& r) {
 
 Table result_table(const Bench& bench, const std::vector<Result>& results) {
     const bool named = std::any_of(results.begin(), results.end(), [](const Result& r) { return !r.name.empty(); });
-    std::vector<std::string> titles = {named ? "layer, M x N x K" : "M x N x K", "kernel", ">us", ">p05", ">p95", ">TFLOP/s", ">GB/s", ">% of floor"};
+    std::vector<std::string> titles = {
+        named ? "layer, M x N x K" : "M x N x K", "kernel", ">us", ">p05", ">p95", ">TFLOP/s", ">GB/s", ">% of floor"};
     if (bench.cublaslt) titles.insert(titles.end(), {">cuBLASLt us", ">ratio"});
     titles.push_back("check");
     Table table(titles);
@@ -136,7 +138,8 @@ Table result_table(const Bench& bench, const std::vector<Result>& results) {
             continue;
         }
         const double us = r.timing.us;
-        for (const std::string& text : {r.kernel, human(us), human(r.timing.p05_us), human(r.timing.p95_us), human(tflops(flops_of(r.problem), us)),
+        for (const std::string& text : {r.kernel, human(us), human(r.timing.p05_us), human(r.timing.p95_us),
+                                        human(tflops(flops_of(r.problem), us)),
                                         human(gigabytes_per_second(r.floor.bytes, us)), human(100 * r.floor.us / us)})
             row.emplace_back(text);
         if (bench.cublaslt) {
@@ -154,14 +157,15 @@ Table result_table(const Bench& bench, const std::vector<Result>& results) {
 std::string csv_field(const Json& value) {
     if (value.is_null()) return "";
     if (!value.is_string()) return value.dump();
-    std::string text = "\"";
+    std::string text(1, '"');
     for (char c : value.get<std::string>()) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return text + "\"";
+    return text + '"';
 }
 
 std::string csv_text(const Json& results) {
-    static constexpr const char* kColumns[] = {"m", "n", "k", "batch", "groups", "dtype", "layout", "recipe", "epilogue", "kernel",
-                                               "us", "p05_us", "p95_us", "tflops", "gbps", "floor_us", "predicted_us"};
+    static constexpr const char* kColumns[] = {"m",      "n",      "k",        "batch",    "groups",      "dtype",
+                                               "layout", "recipe", "epilogue", "kernel",   "us",          "p05_us",
+                                               "p95_us", "tflops", "gbps",     "floor_us", "predicted_us"};
     std::string text = fmt::format("{},cublaslt_us,check_ok\n", fmt::join(kColumns, ","));
     for (const Json& r : results) {
         std::vector<std::string> fields;
@@ -184,11 +188,15 @@ ExitCode verdict_of(const std::vector<Result>& results, ExitCode stopped) {
 }
 
 void explain_verdict(const std::vector<Result>& results, size_t planned, ExitCode code) {
-    if (code == kInterrupted) complain(fmt::format("interrupted: {} of {} problems were done and are written", results.size(), planned));
-    if (code == kTimeOut) complain(fmt::format("--timeout has passed: {} of {} problems were done and are written", results.size(), planned));
+    if (code == kInterrupted)
+        complain(fmt::format("interrupted: {} of {} problems were done and are written", results.size(), planned));
+    if (code == kTimeOut)
+        complain(
+            fmt::format("--timeout has passed: {} of {} problems were done and are written", results.size(), planned));
     for (const Result& r : results) {
         if (code == kCheckFailed && !r.check.ok())
-            return complain(fmt::format("the result of {} is wrong: {}", shape_name(r.problem), describe_failure(r.check)));
+            return complain(
+                fmt::format("the result of {} is wrong: {}", shape_name(r.problem), describe_failure(r.check)));
         if (code == r.refusal_code && !r.refusal.empty() && code != kOk)
             return complain(fmt::format("{} was not timed: {}", shape_name(r.problem), r.refusal));
     }
@@ -199,9 +207,11 @@ ExitCode compare(const BenchFlags& flags, const Json& before, Json& report, bool
     const double limit = parse_percent(flags.fail_above, "--fail-above");
     const std::vector<Change> changes = compare_results(before, report, limit);
     report["compare"] = {{"with", flags.compare}, {"fail_above", limit}, {"changes", changes_json(changes)}};
-    const std::string old_device = text_at(member(before, "env"), "device"), new_device = text_at(member(report, "env"), "device");
+    const std::string old_device = text_at(member(before, "env"), "device"),
+                      new_device = text_at(member(report, "env"), "device");
     if (old_device != new_device)
-        complain(fmt::format("note: --compare {} was measured on \"{}\", this on \"{}\"", flags.compare, old_device, new_device));
+        complain(fmt::format("note: --compare {} was measured on \"{}\", this on \"{}\"", flags.compare, old_device,
+                             new_device));
     if (show) print("\n" + changes_table(changes).str(flags.output.colored(stdout)));
     return any_slower(changes) ? kTaskFailed : kOk;
 }
@@ -211,14 +221,21 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
     for (const Shape& shape : shapes) problems.push_back(make_problem(flags.problem, shape));
     const Context context = make_context(flags.machine);
     const Stream stream(context);
-    Bench bench = {flags, context, stream, nullptr, parse_real(flags.problem.alpha, "--alpha"), parse_real(flags.problem.beta, "--beta")};
+    Bench bench = {flags,
+                   context,
+                   stream,
+                   nullptr,
+                   parse_real(flags.problem.alpha, "--alpha"),
+                   parse_real(flags.problem.beta, "--beta")};
     Json report = {{"schema", "carat.bench/1"}, {"env", environment_json(context, flags.machine)}};
     std::unique_ptr<CublasLt> cublaslt;
     for (const std::string& peer : flags.peers) {
         std::string why_not;
-        cublaslt = CublasLt::open(context, flags.machine.device.empty() ? 0 : std::stoi(flags.machine.device), &why_not);
+        cublaslt =
+            CublasLt::open(context, flags.machine.device.empty() ? 0 : std::stoi(flags.machine.device), &why_not);
         if (!cublaslt) complain(fmt::format("peer {} is left out: {}", peer, why_not));
-        report["env"]["peers"][peer] = {{"version", cublaslt ? Json(cublaslt->version()) : Json()}, {"left_out", maybe(why_not)}};
+        report["env"]["peers"][peer] = {{"version", cublaslt ? Json(cublaslt->version()) : Json()},
+                                        {"left_out", maybe(why_not)}};
     }
     bench.cublaslt = cublaslt.get();
 
@@ -231,13 +248,16 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
         try {
             time_problem(bench, result);
         } catch (const Error& error) {
+            // A wrong flag is wrong for every problem; a problem that nothing takes is left out of a sweep.
+            if (error.status() == CARAT_INVALID_VALUE && results.empty()) throw;
             result.refusal = one_line(error.what());
             result.refusal_code = exit_code_of(error.status());
         }
         results.push_back(std::move(result));
     }
     progress.clear();
-    if (stopped == kOk && results.size() == problems.size()) stopped = stop_asked() == kInterrupted ? kInterrupted : kOk;
+    if (stopped == kOk && results.size() == problems.size())
+        stopped = stop_asked() == kInterrupted ? kInterrupted : kOk;
     report["env"]["device_after"] = device_state_json(context);
     report["results"] = Json::array();
     for (const Result& r : results)
@@ -253,9 +273,11 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
 ExitCode run_bench(const BenchFlags& flags) {
     parse_percent(flags.fail_above, "--fail-above");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
-    if (!(parse_real(flags.budget, "--budget") > 0)) fail(kUsage, "--budget got \"{}\": it takes seconds above 0", one_line(flags.budget));
+    if (!(parse_real(flags.budget, "--budget") > 0))
+        fail(kUsage, "--budget got \"{}\": it takes seconds above 0", one_line(flags.budget));
     const double limit = parse_real(flags.timeout, "--timeout");
-    if (limit < 0 || limit > 1e6) fail(kUsage, "--timeout got \"{}\": it takes seconds from 0 to 1000000", one_line(flags.timeout));
+    if (limit < 0 || limit > 1e6)
+        fail(kUsage, "--timeout got \"{}\": it takes seconds from 0 to 1000000", one_line(flags.timeout));
     const Json before = flags.compare.empty() ? Json() : load_results(flags.compare, "--compare");
     OutputFile file(flags.output.file);
     ExitCode code = kOk;
@@ -275,7 +297,8 @@ ExitCode run_bench(const BenchFlags& flags) {
     print_json(flags.output, report);
     if (flags.csv) print(csv_text(member(report, "results")));
     if (compared == kOk) return code;
-    complain(fmt::format("a result is slower than --compare {} by more than --fail-above {}", flags.compare, flags.fail_above));
+    complain(fmt::format("a result is slower than --compare {} by more than --fail-above {}", flags.compare,
+                         flags.fail_above));
     return code == kOk ? compared : code;
 }
 
@@ -284,18 +307,27 @@ ExitCode run_bench(const BenchFlags& flags) {
 Command add_bench(CLI::App& app) {
     auto flags = std::make_shared<BenchFlags>();
     add_problem_flags(app, flags->problem, ShapeFlags::lists);
-    app.add_option("--shapes", flags->shapes, "Problems from a file, lines \"m n k [dtype] [layout]\"")->type_name("FILE");
-    app.add_option("--model", flags->model, "Problems of a model's linear layers: a bundled name or a config.json")->type_name("NAME");
+    app.add_option("--shapes", flags->shapes, "Problems from a file, lines \"m n k [dtype] [layout]\"")
+        ->type_name("FILE");
+    app.add_option("--model", flags->model, "Problems of a model's linear layers: a bundled name or a config.json")
+        ->type_name("NAME");
     app.add_option("--tokens", flags->tokens, "With --model: tokens a step (default 1,64,4096)")->type_name("LIST");
     app.add_option("--tp", flags->tp, "With --model: GPUs that share each layer (default 1)")->type_name("N");
     app.add_option("--peer", flags->peers, "Also time this library on the same operands: cublaslt")
-        ->check(CLI::IsMember({"cublaslt"}))->type_name("NAME")->expected(1)->take_all();
+        ->check(CLI::IsMember({"cublaslt"}))
+        ->type_name("NAME")
+        ->expected(1)
+        ->take_all();
     app.add_flag("--check,!--no-check", flags->check, "Check each result once (default: on)");
     app.add_option("--compare", flags->compare, "Compare with an earlier JSON result")->type_name("FILE");
-    app.add_option("--fail-above", flags->fail_above, "With --compare: exit 1 if a problem is slower by more (default 3%)")->type_name("PERCENT");
-    app.add_option("--load", flags->load, "With --compare: take the new results from this file, and measure nothing")->type_name("FILE");
+    app.add_option("--fail-above", flags->fail_above,
+                   "With --compare: exit 1 if a problem is slower by more (default 3%)")
+        ->type_name("PERCENT");
+    app.add_option("--load", flags->load, "With --compare: take the new results from this file, and measure nothing")
+        ->type_name("FILE");
     app.add_option("--budget", flags->budget, "Seconds to sample a problem for (default 1.5)")->type_name("SECONDS");
-    app.add_option("--timeout", flags->timeout, "Stop after this many seconds, write what is done, exit 7")->type_name("SECONDS");
+    app.add_option("--timeout", flags->timeout, "Stop after this many seconds, write what is done, exit 7")
+        ->type_name("SECONDS");
     app.add_flag("--csv", flags->csv, "Print CSV to stdout instead of a table");
     add_machine_flags(app, flags->machine);
     add_output_flags(app, flags->output, true);

@@ -38,13 +38,17 @@ ExitCode run_cache(const CacheFlags& flags) {
     print_json(flags.output, report);
     const std::string path = text_at(report, "path");
     if (only_path && path.empty())
-        fail(kInputOutput, "the cache has no directory: {}", text_at(report, "why_memory_only", "it is in memory only"));
+        fail(kInputOutput, "the cache has no directory: {}",
+             text_at(report, "why_memory_only", "it is in memory only"));
     if (flags.output.tables()) {
-        if (only_path) print(path + "\n");
-        else print_report(report, flags.output);
+        if (only_path)
+            print(path + "\n");
+        else
+            print_report(report, flags.output);
     }
     if (number_at(report, "bad", 0) > 0)
-        fail(kInputOutput, "the cache holds {} damaged entries: they count as missing; `carat cache clear` removes them",
+        fail(kInputOutput,
+             "the cache holds {} damaged entries: they count as missing; `carat cache clear` removes them",
              number_at(report, "bad", 0));
     return kOk;
 }

@@ -120,8 +120,9 @@ void add_row(Table& table, const LayerResult& r) {
         return table.add(row);
     }
     const double us = r.timing.us;
-    for (const std::string& text : {r.kernel, human(us), human(tflops(flops_of(p), us) * 1e3), human(gigabytes_per_second(r.floor.bytes, us)),
-                                    fmt::format("{:.0f} %", 100 * r.floor.us / us)})
+    for (const std::string& text :
+         {r.kernel, human(us), human(tflops(flops_of(p), us) * 1e3), human(gigabytes_per_second(r.floor.bytes, us)),
+          fmt::format("{:.0f} %", 100 * r.floor.us / us)})
         row.emplace_back(text);
     row.push_back(r.check.cell());
     row.push_back(Cell(r.note, Tone::faint));
@@ -140,14 +141,14 @@ std::vector<std::string> models_to_run(const DemoFlags& flags) {
     if (!flags.all_models) return {flags.model};
     std::vector<std::string> names;
     const Json list = parse_json(carat::models(), "the list of models");
-    for (const Json& model : member(list, "models"))
-        names.push_back(text_at(model, "model", text_at(model, "name")));
+    for (const Json& model : member(list, "models")) names.push_back(text_at(model, "model", text_at(model, "name")));
     return names;
 }
 
 void print_opening(const Context& context, const std::string& type, const Json& env, const DemoFlags& flags) {
     const bool cuda = context.backend() == CARAT_BACKEND_CUDA;
-    print(fmt::format("Carat {} on {}: {} layers with random weights of the real shapes, cold caches.\n\n", carat_version(),
+    print(fmt::format("Carat {} on {}: {} layers with random weights of the real shapes, cold caches.\n\n",
+                      carat_version(),
                       cuda ? fmt::format("the GPU {}", text_at(env, "device", "?"))
                            : fmt::format("the CPU ({}, {} threads; no usable GPU was found or asked for)",
                                          text_at(env, "device", "?"), number_at(env, "threads", 1)),
@@ -164,18 +165,21 @@ void print_closing(const std::vector<LayerResult>& results, const Context& conte
         full += r.check.ran && r.check.result.full;
     }
     const bool cuda = context.backend() == CARAT_BACKEND_CUDA;
-    print(fmt::format("{} problems were run and {} agree with the f64 reference ({} checked entry by entry, {} by sampled entries and a "
-                      "product test).\nThese are numbers of this {}; \"of floor\" is the share of the least time its memory and "
-                      "arithmetic allow.\nGo on with `./carat demo --all-models`, `./carat explain --m 16 --n 6144 --k 4096`, `./carat "
-                      "bench --help`.\n",
-                      ran, right, full, right - full, cuda ? "GPU" : "CPU, not of a GPU"));
-    if (!flags.all_models && ran < results.size()) print("Layers that were left out need a machine with more free memory.\n");
+    print(fmt::format(
+        "{} problems were run and {} agree with the f64 reference ({} checked entry by entry, {} by sampled entries "
+        "and a "
+        "product test).\nThese are numbers of this {}; \"of floor\" is the share of the least time its memory and "
+        "arithmetic allow.\nGo on with `./carat demo --all-models`, `./carat explain --m 16 --n 6144 --k 4096`, "
+        "`./carat "
+        "bench --help`.\n",
+        ran, right, full, right - full, cuda ? "GPU" : "CPU, not of a GPU"));
+    if (!flags.all_models && ran < results.size())
+        print("Layers that were left out need a machine with more free memory.\n");
 }
 
 ExitCode finish(const std::vector<LayerResult>& results, ExitCode stopped) {
     for (const LayerResult& r : results)
-        if (!r.check.ok())
-            fail(kCheckFailed, "{} {} is wrong: {}", r.model, r.layer, describe_failure(r.check));
+        if (!r.check.ok()) fail(kCheckFailed, "{} {} is wrong: {}", r.model, r.layer, describe_failure(r.check));
     if (stopped == kInterrupted) complain(fmt::format("interrupted: {} layers were done", results.size()));
     if (stopped == kTimeOut) complain(fmt::format("--timeout has passed: {} layers were done", results.size()));
     return stopped;
@@ -226,10 +230,12 @@ ExitCode run_demo(const DemoFlags& flags) {
 
 Command add_demo(CLI::App& app) {
     auto flags = std::make_shared<DemoFlags>();
-    app.add_option("--model", flags->model, "A bundled model or a config.json (default llama-3.1-8b)")->type_name("NAME");
+    app.add_option("--model", flags->model, "A bundled model or a config.json (default llama-3.1-8b)")
+        ->type_name("NAME");
     app.add_flag("--all-models", flags->all_models, "All bundled models");
     app.add_option("--tokens", flags->tokens, "Tokens in a step (default 1,16,128)")->type_name("LIST");
-    app.add_option("--dtype", flags->dtype, "Element type (default: bf16 where a kernel here takes it, else f32)")->type_name("TYPE");
+    app.add_option("--dtype", flags->dtype, "Element type (default: bf16 where a kernel here takes it, else f32)")
+        ->type_name("TYPE");
     app.add_option("--timeout", flags->timeout, "Stop after this many seconds, exit 7")->type_name("SECONDS");
     add_machine_flags(app, flags->machine);
     add_output_flags(app, flags->output, true);

@@ -18,9 +18,9 @@ Cell state_cell(const std::string& state) {
 
 std::string gpu_text(const Json& gpu) {
     if (const std::string error = text_at(gpu, "error"); !error.empty()) return error;
-    return fmt::format("{}, compute capability {}, {} SMs, {}, driver {}", text_at(gpu, "name", "?"), text_at(gpu, "cc", "?"),
-                       human(number_at(gpu, "sms", NAN)), human_bytes(number_at(gpu, "memory_bytes", NAN)),
-                       text_at(gpu, "driver", "?"));
+    return fmt::format("{}, compute capability {}, {} SMs, {}, driver {}", text_at(gpu, "name", "?"),
+                       text_at(gpu, "cc", "?"), human(number_at(gpu, "sms", NAN)),
+                       human_bytes(number_at(gpu, "memory_bytes", NAN)), text_at(gpu, "driver", "?"));
 }
 
 std::string cpu_text(const Json& cpu) {
@@ -28,7 +28,8 @@ std::string cpu_text(const Json& cpu) {
     for (const Json& isa : member(cpu, "isas"))
         if (isa.is_string()) isas.push_back(isa.get<std::string>());
     const std::string name = text_at(cpu, "name");
-    return fmt::format("{}{} thread(s), {}", name.empty() ? "" : name + ", ", number_at(cpu, "threads", 0), join(isas, " "));
+    return fmt::format("{}{} thread(s), {}", name.empty() ? "" : name + ", ", number_at(cpu, "threads", 0),
+                       join(isas, " "));
 }
 
 void print_report(const Json& report, const Output& output) {
@@ -44,7 +45,8 @@ void print_report(const Json& report, const Output& output) {
     }
     for (const Json& gpu : member(report, "gpus"))
         table.add({fmt::format("GPU {}", number_at(gpu, "ordinal", 0)),
-                   member(gpu, "error").is_string() ? Cell("warn", Tone::warning) : Cell("ok", Tone::good), gpu_text(gpu)});
+                   member(gpu, "error").is_string() ? Cell("warn", Tone::warning) : Cell("ok", Tone::good),
+                   gpu_text(gpu)});
     table.add({"CPU", Cell("ok", Tone::good), cpu_text(member(report, "cpu"))});
     for (const Json& variable : member(report, "environment"))
         table.add({text_at(variable, "name"), Cell("set", Tone::faint), one_line(text_at(variable, "value"))});
@@ -52,7 +54,8 @@ void print_report(const Json& report, const Output& output) {
     if (!fixes.empty()) print(fmt::format("\nWhat would fix it:\n{}", fixes));
     const bool ok = member(report, "ok").is_boolean() && member(report, "ok").get<bool>();
     const bool gpu = text_at(report, "backend") == "cuda";
-    print(fmt::format("\n{}\n", ok ? (gpu ? "Ready: problems run on the GPU." : "Ready: with no usable GPU, problems run on the CPU backend.")
+    print(fmt::format("\n{}\n", ok ? (gpu ? "Ready: problems run on the GPU."
+                                          : "Ready: with no usable GPU, problems run on the CPU backend.")
                                    : "Not ready: see the fixes above."));
 }
 

@@ -45,10 +45,10 @@ void print_report(const Json& report, const ExplainFlags& flags) {
     const Json& chosen = member(report, "chosen");
     const Json& floor = member(report, "floor");
     print(fmt::format("Problem {} for {}\n", text_at(report, "problem"), text_at(report, "target")));
-    print(fmt::format("Floor {} us ({}): {} and {} GFLOP, {} FLOP a byte; figures: {}\n\n", human(number_at(floor, "us", NAN)),
-                      text_at(floor, "bound"), human_bytes(number_at(floor, "bytes", NAN)),
-                      human(number_at(floor, "flops", NAN) * 1e-9), human(number_at(floor, "intensity", NAN)),
-                      one_line(text_at(floor, "source"))));
+    print(fmt::format("Floor {} us ({}): {} and {} GFLOP, {} FLOP a byte; figures: {}\n\n",
+                      human(number_at(floor, "us", NAN)), text_at(floor, "bound"),
+                      human_bytes(number_at(floor, "bytes", NAN)), human(number_at(floor, "flops", NAN) * 1e-9),
+                      human(number_at(floor, "intensity", NAN)), one_line(text_at(floor, "source"))));
     Table table({"row", "kernel", ">predicted us", "verdict"});
     for (const Json& row : member(report, "rows")) add_rows(table, row, text_at(chosen, "kernel"), flags.candidates);
     print(table.str(flags.output.colored(stdout)));

@@ -33,7 +33,8 @@ std::string types_text(const Json& supports) {
         const std::string a = text_at(s, "a"), b = text_at(s, "b"), pair = a == b ? a : a + "*" + b;
         if (seen.insert(pair).second) pairs.push_back(pair);
     }
-    if (pairs.size() > 10) return fmt::format("{}, ... ({} pairs)", join({pairs.begin(), pairs.begin() + 8}, " "), pairs.size());
+    if (pairs.size() > 10)
+        return fmt::format("{}, ... ({} pairs)", join({pairs.begin(), pairs.begin() + 8}, " "), pairs.size());
     return join(pairs, " ");
 }
 
@@ -67,7 +68,9 @@ Table plain_table(const Json& rows, const char* const (&keys)[N], std::vector<st
         std::vector<Cell> cells;
         for (const char* key : keys) {
             const Json& value = member(row, key);
-            cells.emplace_back(value.is_string() ? one_line(value.get<std::string>()) : value.is_null() ? "" : value.dump());
+            cells.emplace_back(value.is_string() ? one_line(value.get<std::string>())
+                               : value.is_null() ? ""
+                                                 : value.dump());
         }
         table.add(std::move(cells));
     }
@@ -78,18 +81,25 @@ void print_list(const Json& list, const ListFlags& flags) {
     const bool colored = flags.output.colored(stdout), all = flags.all();
     if (all || flags.rows) print(section("Kernels, in the order they are asked", rows_table(list), colored));
     if (all || flags.targets)
-        print(section("GPUs to plan for (carat explain --target)",
-                      plain_table(member(list, "targets"), {"name", "full_name", "source"}, {"name", "GPU", "figures from"}), colored));
+        print(section(
+            "GPUs to plan for (carat explain --target)",
+            plain_table(member(list, "targets"), {"name", "full_name", "source"}, {"name", "GPU", "figures from"}),
+            colored));
     if (all || flags.env)
         print(section("Environment variables",
-                      plain_table(member(list, "env"), {"name", "values", "fallback", "meaning"}, {"name", "values", "when unset", "meaning"}),
+                      plain_table(member(list, "env"), {"name", "values", "fallback", "meaning"},
+                                  {"name", "values", "when unset", "meaning"}),
                       colored));
     if (all || flags.statuses)
-        print(section("Statuses of the library",
-                      plain_table(member(list, "statuses"), {"value", "name", "sentence"}, {">value", "name", "meaning"}), colored));
+        print(
+            section("Statuses of the library",
+                    plain_table(member(list, "statuses"), {"value", "name", "sentence"}, {">value", "name", "meaning"}),
+                    colored));
     if (all || flags.exit_codes)
-        print(section("Exit codes of this program",
-                      plain_table(member(list, "exit_codes"), {"code", "name", "meaning"}, {">code", "name", "meaning"}), colored));
+        print(
+            section("Exit codes of this program",
+                    plain_table(member(list, "exit_codes"), {"code", "name", "meaning"}, {">code", "name", "meaning"}),
+                    colored));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ void print_list(const Json& report, bool colored) {
     Table table({"model", "type", ">layers", ">hidden", ">vocabulary"});
     for (const Json& model : member(report, "models"))
         table.add({text_at(model, "model", text_at(model, "name", "?")), text_at(model, "model_type"),
-                   fmt::format("{}", number_at(model, "layers", NAN)), fmt::format("{}", number_at(model, "hidden", NAN)),
+                   fmt::format("{}", number_at(model, "layers", NAN)),
+                   fmt::format("{}", number_at(model, "hidden", NAN)),
                    fmt::format("{}", number_at(model, "vocabulary", NAN))});
     print(table.str(colored));
     print("\n`carat models NAME --tokens 64 --tp 8` lists its problems; a path of a config.json works too.\n");
@@ -35,9 +36,10 @@ void print_model(const Json& report, bool colored) {
                       whole(report, "layers"), whole(report, "tokens"), whole(report, "tp")));
     Table table({"layer", ">M", ">N", ">K", ">times", ">groups", ">of them chosen", ">GFLOP"});
     for (const Json& g : member(report, "gemms")) {
-        const double flops = 2 * number_at(g, "m", 0) * number_at(g, "n", 0) * number_at(g, "k", 0) * number_at(g, "count", 0);
-        table.add({text_at(g, "name"), whole(g, "m"), whole(g, "n"), whole(g, "k"), whole(g, "count"), whole(g, "groups"),
-                   whole(g, "top_k"), human(flops * 1e-9)});
+        const double flops =
+            2 * number_at(g, "m", 0) * number_at(g, "n", 0) * number_at(g, "k", 0) * number_at(g, "count", 0);
+        table.add({text_at(g, "name"), whole(g, "m"), whole(g, "n"), whole(g, "k"), whole(g, "count"),
+                   whole(g, "groups"), whole(g, "top_k"), human(flops * 1e-9)});
     }
     print(table.str(colored));
 }
@@ -50,8 +52,10 @@ ExitCode run_models(const ModelsFlags& flags) {
     print_json(flags.output, report);
     if (!flags.output.tables()) return kOk;
     const bool colored = flags.output.colored(stdout);
-    if (model) print_model(report, colored);
-    else print_list(report, colored);
+    if (model)
+        print_model(report, colored);
+    else
+        print_list(report, colored);
     return kOk;
 }
 
@@ -59,7 +63,8 @@ ExitCode run_models(const ModelsFlags& flags) {
 
 Command add_models(CLI::App& app) {
     auto flags = std::make_shared<ModelsFlags>();
-    app.add_option("model", flags->model, "A bundled model or a config.json; none: list the bundled ones")->type_name("NAME");
+    app.add_option("model", flags->model, "A bundled model or a config.json; none: list the bundled ones")
+        ->type_name("NAME");
     app.add_option("--tokens", flags->tokens, "Tokens in a step (default 1)")->type_name("N");
     app.add_option("--tp", flags->tp, "GPUs that share each layer (default 1)")->type_name("N");
     add_output_flags(app, flags->output);

@@ -37,8 +37,8 @@ Tensor read_file(const std::string& reference, const char* flag, carat_dtype wan
     if (!tensor.ok()) fail(kInputOutput, "{}: {}", flag, tensor.status().sentence());
     if (wanted == CARAT_NONE || wanted == tensor->dtype) return *std::move(tensor);
     if (carat_dtype_bits(wanted) < 8 || carat_dtype_bits(tensor->dtype) < 8)
-        fail(kUsage, "{} {} is {}: it cannot be converted to {} here", flag, one_line(reference), dtype_text(tensor->dtype),
-             dtype_text(wanted));
+        fail(kUsage, "{} {} is {}: it cannot be converted to {} here", flag, one_line(reference),
+             dtype_text(tensor->dtype), dtype_text(wanted));
     const auto bytes = convert_elements(tensor->data(), tensor->dtype, wanted, tensor->elements());
     const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
     return make_tensor(wanted, tensor->shape, {begin, begin + bytes.size()});
@@ -55,8 +55,9 @@ void agree(std::string& extent, std::string& origin, int64_t value, const char* 
         extent = text;
         origin = who;
     } else if (extent != text) {
-        const std::string other = origin.empty() ? fmt::format("--{} is {}", static_cast<char>(std::tolower(*letter)), one_line(extent))
-                                                 : fmt::format("{} has {} = {}", origin, letter, extent);
+        const std::string other =
+            origin.empty() ? fmt::format("--{} is {}", static_cast<char>(std::tolower(*letter)), one_line(extent))
+                           : fmt::format("{} has {} = {}", origin, letter, extent);
         fail(kUsage, "{} has {} = {}, but {}", who, letter, text, other);
     }
 }
@@ -69,7 +70,8 @@ void deduce_extents(const RunFlags& flags, const Files& files, ProblemFlags& p) 
         const auto& shape = files.a->shape;
         const bool transposed = p.layout.starts_with('t');
         if (shape.empty() || (transposed && shape.size() != 2))
-            fail(kUsage, "{} is no matrix: layout {} takes A as {}", who, p.layout, transposed ? "(K, M)" : "(..., M, K)");
+            fail(kUsage, "{} is no matrix: layout {} takes A as {}", who, p.layout,
+                 transposed ? "(K, M)" : "(..., M, K)");
         int64_t rows = 1;
         for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
         agree(p.m, m_from, transposed ? shape[1] : rows, "M", who);
@@ -79,7 +81,8 @@ void deduce_extents(const RunFlags& flags, const Files& files, ProblemFlags& p) 
         const std::string who = named("--b", flags.b, *files.b);
         const auto& shape = files.b->shape;
         const bool transposed = p.layout.ends_with('t');
-        if (shape.size() != 2) fail(kUsage, "{} is no matrix: layout {} takes B as {}", who, p.layout, transposed ? "(N, K)" : "(K, N)");
+        if (shape.size() != 2)
+            fail(kUsage, "{} is no matrix: layout {} takes B as {}", who, p.layout, transposed ? "(N, K)" : "(K, N)");
         agree(p.n, n_from, transposed ? shape[0] : shape[1], "N", who);
         agree(p.k, k_from, transposed ? shape[1] : shape[0], "K", who);
     }
@@ -93,12 +96,15 @@ void expect_shape(const Tensor& tensor, const std::vector<int64_t>& wanted, cons
 carat_problem prepare_problem(RunFlags& flags, Files& files) {
     ProblemFlags& p = flags.problem;
     const bool any_file = !(flags.a.empty() && flags.b.empty() && flags.c.empty());
-    if (any_file && !(p.batch.empty() && p.groups.empty())) fail(kUsage, "--batch and --groups take random data: run files without them");
+    if (any_file && !(p.batch.empty() && p.groups.empty()))
+        fail(kUsage, "--batch and --groups take random data: run files without them");
     const bool rows_only = !flags.c.empty() || !flags.out.empty();
-    if (rows_only && p.d_order == "col") fail(kUsage, "--d-order col: files are row-major, so --c and --out take --d-order row");
+    if (rows_only && p.d_order == "col")
+        fail(kUsage, "--d-order col: files are row-major, so --c and --out take --d-order row");
     if (!flags.a.empty()) files.a = read_file(flags.a, "--a", wanted_type(p.dtype_a, p, "--dtype-a"));
     if (!flags.b.empty()) files.b = read_file(flags.b, "--b", wanted_type(p.dtype_b, p, "--dtype-b"));
-    if (!flags.c.empty()) files.c = read_file(flags.c, "--c", p.dtype_c.empty() ? CARAT_NONE : parse_dtype(p.dtype_c, "--dtype-c"));
+    if (!flags.c.empty())
+        files.c = read_file(flags.c, "--c", p.dtype_c.empty() ? CARAT_NONE : parse_dtype(p.dtype_c, "--dtype-c"));
     deduce_extents(flags, files, p);
     if (files.a) p.dtype_a = dtype_text(files.a->dtype);
     if (files.b) p.dtype_b = dtype_text(files.b->dtype);
@@ -111,14 +117,18 @@ carat_problem prepare_problem(RunFlags& flags, Files& files) {
         if (p.beta == "0") p.beta = "1";
     }
     const std::vector<Shape> shapes = shapes_of_flags(p);
-    if (shapes.size() != 1) fail(kUsage, "--m, --n and --k make {} problems: run takes one, bench takes many", shapes.size());
+    if (shapes.size() != 1)
+        fail(kUsage, "--m, --n and --k make {} problems: run takes one, bench takes many", shapes.size());
     carat_problem problem = make_problem(p, shapes[0]);
     if (files.c) expect_shape(*files.c, {problem.m, columns_of_d(problem)}, named("--c", flags.c, *files.c), "C");
     if (bias_file.empty()) return problem;
     files.bias = read_file(bias_file, "--bias", CARAT_NONE);
-    if (files.bias->shape == std::vector<int64_t>{problem.n}) problem.epilogue.bias = CARAT_BIAS_N;
-    else if (files.bias->shape == std::vector<int64_t>{problem.m}) problem.epilogue.bias = CARAT_BIAS_M;
-    else expect_shape(*files.bias, {problem.n}, named("--bias", bias_file, *files.bias), "a bias along N");
+    if (files.bias->shape == std::vector<int64_t>{problem.n})
+        problem.epilogue.bias = CARAT_BIAS_N;
+    else if (files.bias->shape == std::vector<int64_t>{problem.m})
+        problem.epilogue.bias = CARAT_BIAS_M;
+    else
+        expect_shape(*files.bias, {problem.n}, named("--bias", bias_file, *files.bias), "a bias along N");
     problem.epilogue.bias_dtype = files.bias->dtype;
     return problem;
 }
@@ -150,7 +160,8 @@ void print_outcome(const Outcome& o, const carat_problem& problem, const RunFlag
     const bool colored = flags.output.colored(stdout);
     Table table({"problem", shape_name(problem)});
     if (const std::string recipe = recipe_name(problem); !recipe.empty()) table.add({"recipe", recipe});
-    const std::string epilogue = epilogue_name(problem, parse_real(flags.problem.alpha, "--alpha"), parse_real(flags.problem.beta, "--beta"));
+    const std::string epilogue =
+        epilogue_name(problem, parse_real(flags.problem.alpha, "--alpha"), parse_real(flags.problem.beta, "--beta"));
     if (!epilogue.empty()) table.add({"epilogue", epilogue});
     table.add({"device", text_at(env, "device", text_at(env, "backend"))});
     table.add({"kernel", o.kernel});
@@ -160,14 +171,16 @@ void print_outcome(const Outcome& o, const carat_problem& problem, const RunFlag
     table.add({"floor", fmt::format("{} us, bound by {}", human(o.floor.us), o.floor.bound)});
     table.add({"check", o.check.cell()});
     if (o.check.ran)
-        table.add({"error", fmt::format("{:.3g} of a bound of {:.3g}, {} entries", o.check.result.error, o.check.result.bound, o.check.result.entries)});
+        table.add({"error", fmt::format("{:.3g} of a bound of {:.3g}, {} entries", o.check.result.error,
+                                        o.check.result.bound, o.check.result.entries)});
     if (!flags.out.empty()) table.add({"written", one_line(flags.out)});
     print(table.str(colored));
 }
 
 Json outcome_json(const Outcome& o, const carat_problem& problem, const RunFlags& flags, const Json& env) {
     Json json = {{"schema", "carat.run/1"}, {"env", env}};
-    json.update(problem_json(problem, parse_real(flags.problem.alpha, "--alpha"), parse_real(flags.problem.beta, "--beta")));
+    json.update(
+        problem_json(problem, parse_real(flags.problem.alpha, "--alpha"), parse_real(flags.problem.beta, "--beta")));
     json["backend"] = member(env, "backend");
     json["kernel"] = o.kernel;
     json["us"] = maybe(o.timing.us);
@@ -222,10 +235,12 @@ ExitCode run_run(RunFlags flags) {
 
 Command add_run(CLI::App& app) {
     auto flags = std::make_shared<RunFlags>();
-    app.add_option("--a", flags->a, "A from x.npy or x.safetensors:NAME; its leading dimensions are rows")->type_name("FILE");
+    app.add_option("--a", flags->a, "A from x.npy or x.safetensors:NAME; its leading dimensions are rows")
+        ->type_name("FILE");
     app.add_option("--b", flags->b, "B; layout nt takes it as (N, K), as checkpoints store weights")->type_name("FILE");
     app.add_option("--c", flags->c, "C; beta is 1 unless given")->type_name("FILE");
-    app.add_option("--bias", flags->problem.bias, "A random bias along N or M (n or m), or a file of N or M numbers")->type_name("n|m|FILE");
+    app.add_option("--bias", flags->problem.bias, "A random bias along N or M (n or m), or a file of N or M numbers")
+        ->type_name("n|m|FILE");
     app.add_option("--out", flags->out, "Write D to y.npy or y.safetensors[:NAME]")->type_name("FILE");
     app.add_flag("--check", flags->check, "Compare the result with the f64 reference; exit 4 if it is wrong");
     add_problem_flags(app, flags->problem, ShapeFlags::optional);

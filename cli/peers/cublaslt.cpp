@@ -65,7 +65,8 @@ std::string refusal(const carat_problem& p) {
     const carat_epilogue& e = p.epilogue;
     for (carat_dtype type : {p.a.dtype, p.b.dtype, p.d.dtype})
         if (data_type(type) < 0) return fmt::format("cuBLASLt has no {} operands", carat_dtype_name(type));
-    if (p.mode != CARAT_SINGLE && p.mode != CARAT_BATCHED) return "cuBLASLt is timed on single and batched problems only";
+    if (p.mode != CARAT_SINGLE && p.mode != CARAT_BATCHED)
+        return "cuBLASLt is timed on single and batched problems only";
     if (p.sparsity != CARAT_DENSE) return "cuBLASLt has no sparse products";
     if (p.c.dtype != CARAT_NONE && p.c.dtype != p.d.dtype) return "cuBLASLt is timed with C of D's type only";
     for (carat_recipe recipe : {p.scale_a.recipe, p.scale_b.recipe})
@@ -74,7 +75,8 @@ std::string refusal(const carat_problem& p) {
         return "cuBLASLt has a bias along one dimension only, N of a row-major D";
     if (e.activation != CARAT_ACT_NONE && e.activation != CARAT_ACT_RELU && e.activation != CARAT_ACT_GELU_TANH)
         return "cuBLASLt has the activations relu and gelu-tanh only";
-    if (e.gate || e.clamp || e.amax || e.out_scale) return "cuBLASLt has no gated, clamped or scaled epilogue of this kind";
+    if (e.gate || e.clamp || e.amax || e.out_scale)
+        return "cuBLASLt has no gated, clamped or scaled epilogue of this kind";
     if (p.compute == CARAT_COMPUTE_3XTF32 || p.compute == CARAT_COMPUTE_BF16X9)
         return "cuBLASLt is timed in the modes f32, tf32, promoted and fast only";
     return "";
@@ -97,9 +99,12 @@ struct Scalar {
     Scalar(double value, int type) {
         const float f = static_cast<float>(value);
         const int32_t i = static_cast<int32_t>(std::lround(value));
-        if (type == lt::kR64F) std::copy_n(reinterpret_cast<const unsigned char*>(&value), 8, bytes);
-        else if (type == lt::kR32I) std::copy_n(reinterpret_cast<const unsigned char*>(&i), 4, bytes);
-        else std::copy_n(reinterpret_cast<const unsigned char*>(&f), 4, bytes);
+        if (type == lt::kR64F)
+            std::copy_n(reinterpret_cast<const unsigned char*>(&value), 8, bytes);
+        else if (type == lt::kR32I)
+            std::copy_n(reinterpret_cast<const unsigned char*>(&i), 4, bytes);
+        else
+            std::copy_n(reinterpret_cast<const unsigned char*>(&f), 4, bytes);
     }
 };
 
@@ -149,8 +154,9 @@ struct Operation {
         if (scale_first) status |= api->desc_set(desc.get(), lt::kScaleA, &scale_first, sizeof scale_first);
         if (scale_second) status |= api->desc_set(desc.get(), lt::kScaleB, &scale_second, sizeof scale_second);
         if (status) return status;
-        return api->matmul(handle, desc.get(), alpha.bytes, first, a.get(), second, b.get(), beta.bytes, has_c ? o.c : o.d,
-                           c.get(), o.d, d.get(), &choice.algorithm, workspace->data(), workspace->size(), stream);
+        return api->matmul(handle, desc.get(), alpha.bytes, first, a.get(), second, b.get(), beta.bytes,
+                           has_c ? o.c : o.d, c.get(), o.d, d.get(), &choice.algorithm, workspace->data(),
+                           workspace->size(), stream);
     }
 };
 
@@ -161,13 +167,13 @@ class Builder {
     // Null if cuBLASLt refuses a descriptor.
     std::shared_ptr<Operation> build(lt::Handle handle, const Operands& sample, std::shared_ptr<Buffer> workspace) {
         const int scalar = scalar_type(p_);
-        auto op = std::shared_ptr<Operation>(new Operation{&api_, handle, make_desc(sample),
-            matrix(product_.first_type(), product_.first.rows, product_.first.cols),
+        auto op = std::shared_ptr<Operation>(new Operation{
+            &api_, handle, make_desc(sample), matrix(product_.first_type(), product_.first.rows, product_.first.cols),
             matrix(product_.second_type(), product_.second.rows, product_.second.cols),
             matrix(p_.d.dtype, product_.d_rows, product_.d_cols), matrix(p_.d.dtype, product_.d_rows, product_.d_cols),
             make_preference(), Scalar(sample.alpha, scalar), Scalar(sample.beta, scalar), product_.swapped,
-            p_.c.dtype != CARAT_NONE, p_.epilogue.bias != CARAT_BIAS_NONE, p_.scale_a.recipe != 0, p_.scale_b.recipe != 0,
-            std::move(workspace)});
+            p_.c.dtype != CARAT_NONE, p_.epilogue.bias != CARAT_BIAS_NONE, p_.scale_a.recipe != 0,
+            p_.scale_b.recipe != 0, std::move(workspace)});
         return failed_ ? nullptr : op;
     }
 
@@ -179,7 +185,9 @@ class Builder {
         lt::Descriptor desc = nullptr;
         expect(api_.desc_create(&desc, compute_type(p_), scalar_type(p_)));
         if (!desc) return own(nullptr, api_.desc_destroy);
-        const auto set = [&](int attribute, int32_t value) { expect(api_.desc_set(desc, attribute, &value, sizeof value)); };
+        const auto set = [&](int attribute, int32_t value) {
+            expect(api_.desc_set(desc, attribute, &value, sizeof value));
+        };
         set(lt::kTransA, product_.first.transposed);
         set(lt::kTransB, product_.second.transposed);
         const bool bias = p_.epilogue.bias != CARAT_BIAS_NONE;
@@ -235,19 +243,21 @@ std::vector<lt::Heuristic> candidates_of(const Operation& op) {
 }
 
 std::string describe(const lt::Api& api, const lt::Algorithm& algorithm, size_t candidates) {
-    static constexpr std::pair<const char*, int> kFields[] = {{"algo", lt::kAlgorithmId}, {"tile", lt::kTile},
-        {"stages", lt::kStages}, {"splitk", lt::kSplitK}, {"reduction", lt::kReduction}, {"swizzle", lt::kSwizzle},
-        {"custom", lt::kCustom}};
+    static constexpr std::pair<const char*, int> kFields[] = {
+        {"algo", lt::kAlgorithmId},    {"tile", lt::kTile},       {"stages", lt::kStages}, {"splitk", lt::kSplitK},
+        {"reduction", lt::kReduction}, {"swizzle", lt::kSwizzle}, {"custom", lt::kCustom}};
     std::string text;
     for (const auto& [name, attribute] : kFields) {
         uint32_t value = 0;
         size_t written = 0;
-        if (api.config_get(&algorithm, attribute, &value, sizeof value, &written) == 0) text += fmt::format("{}={} ", name, value);
+        if (api.config_get(&algorithm, attribute, &value, sizeof value, &written) == 0)
+            text += fmt::format("{}={} ", name, value);
     }
     for (const auto& [name, attribute] : {std::pair{"inner", lt::kInner}, std::pair{"cluster", lt::kCluster}}) {
         uint16_t value = 0;
         size_t written = 0;
-        if (api.config_get(&algorithm, attribute, &value, sizeof value, &written) == 0) text += fmt::format("{}={} ", name, value);
+        if (api.config_get(&algorithm, attribute, &value, sizeof value, &written) == 0)
+            text += fmt::format("{}={} ", name, value);
     }
     return text + fmt::format("(ids of cublasLt.h; best of {})", candidates);
 }
@@ -265,7 +275,8 @@ CublasLt::~CublasLt() {
 }
 
 std::unique_ptr<CublasLt> CublasLt::open(const Context& context, int device, std::string* why_not) {
-    if (context.backend() != CARAT_BACKEND_CUDA) return *why_not = "cuBLASLt runs on GPUs, and this run is on the CPU", nullptr;
+    if (context.backend() != CARAT_BACKEND_CUDA)
+        return *why_not = "cuBLASLt runs on GPUs, and this run is on the CPU", nullptr;
     const lt::Api* api = lt::load(why_not);
     if (!api || !make_current(device, why_not)) return nullptr;
     std::unique_ptr<CublasLt> peer(new CublasLt);
@@ -286,10 +297,12 @@ std::string CublasLt::version() const {
     return fmt::format("{}.{}.{}, {}", major, minor, number % 100, state_->api->path);
 }
 
-std::unique_ptr<CublasLt::Contestant> CublasLt::prepare(const Context& context, const Stream& stream, const carat_problem& problem,
-                                                        const OperandSets& sets, std::string* why_not) {
+std::unique_ptr<CublasLt::Contestant> CublasLt::prepare(const Context& context, const Stream& stream,
+                                                        const carat_problem& problem, const OperandSets& sets,
+                                                        std::string* why_not) {
     if (*why_not = refusal(problem); !why_not->empty()) return nullptr;
-    if (problem.m == 0 || problem.n == 0 || problem.k == 0) return *why_not = "cuBLASLt takes no empty problem", nullptr;
+    if (problem.m == 0 || problem.n == 0 || problem.k == 0)
+        return *why_not = "cuBLASLt takes no empty problem", nullptr;
     auto operation = Builder(*state_->api, problem).build(state_->handle, sets[0], state_->workspace);
     if (!operation) return *why_not = "cuBLASLt does not take these types, this compute mode or this layout", nullptr;
     const std::vector<lt::Heuristic> candidates = candidates_of(*operation);

@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kSonames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 // Python installations that machines with GPUs usually have.
 constexpr const char* kPythonPlaces[] = {"/opt/*/.venv/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages",
-                                         "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages",
-                                         "/usr/lib/python3/dist-packages"};
+                                         "/usr/local/lib/python3*/dist-packages",
+                                         "/usr/local/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"};
 
 void add_matches(std::vector<std::string>& paths, const std::string& pattern) {
     glob_t found = {};
@@ -36,7 +36,8 @@ bool find(void* library, const char* symbol, Function& function) {
 
 bool resolve(void* library, Api& api) {
     return find(library, "cublasLtCreate", api.create) && find(library, "cublasLtDestroy", api.destroy) &&
-           find(library, "cublasLtGetVersion", api.version) && find(library, "cublasLtMatmulDescCreate", api.desc_create) &&
+           find(library, "cublasLtGetVersion", api.version) &&
+           find(library, "cublasLtMatmulDescCreate", api.desc_create) &&
            find(library, "cublasLtMatmulDescDestroy", api.desc_destroy) &&
            find(library, "cublasLtMatmulDescSetAttribute", api.desc_set) &&
            find(library, "cublasLtMatrixLayoutCreate", api.layout_create) &&
@@ -92,8 +93,9 @@ const Api* load(std::string* why_not) {
     }
     if (loaded) return &api;
     *why_not = forced ? fmt::format("CARAT_CUBLASLT_PATH does not name a usable cuBLASLt: {}", error)
-                      : fmt::format("no libcublasLt.so.13 or .12 in $VIRTUAL_ENV, the loader's path, /usr/local/cuda or the "
-                                    "usual Python places: set CARAT_CUBLASLT_PATH to its file");
+                      : fmt::format(
+                            "no libcublasLt.so.13 or .12 in $VIRTUAL_ENV, the loader's path, /usr/local/cuda or the "
+                            "usual Python places: set CARAT_CUBLASLT_PATH to its file");
     return nullptr;
 }
 

@@ -26,10 +26,29 @@ struct Heuristic {
 // Values of the library's enumerations that are used here.
 enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14, kE4M3 = 28, kE5M2 = 29 };
 enum ComputeType : int { kCompute32F = 68, kCompute64F = 70, kCompute32I = 72, kCompute32FFastTf32 = 77 };
-enum DescAttribute : int { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8, kScaleA = 17, kScaleB = 18, kFastAccumulation = 25, kBiasType = 26 };
+enum DescAttribute : int {
+    kTransA = 3,
+    kTransB = 4,
+    kEpilogue = 7,
+    kBiasPointer = 8,
+    kScaleA = 17,
+    kScaleB = 18,
+    kFastAccumulation = 25,
+    kBiasType = 26
+};
 enum LayoutAttribute : int { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute : int { kMaxWorkspace = 1 };
-enum ConfigAttribute : int { kAlgorithmId = 0, kTile = 1, kSplitK = 2, kReduction = 3, kSwizzle = 4, kCustom = 5, kStages = 6, kInner = 7, kCluster = 8 };
+enum ConfigAttribute : int {
+    kAlgorithmId = 0,
+    kTile = 1,
+    kSplitK = 2,
+    kReduction = 3,
+    kSwizzle = 4,
+    kCustom = 5,
+    kStages = 6,
+    kInner = 7,
+    kCluster = 8
+};
 enum EpilogueBits : int { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32 };
 
 struct Api {
@@ -49,8 +68,8 @@ struct Api {
                       Descriptor preference, int wanted, Heuristic* results, int* found);
     int (*config_get)(const Algorithm*, int attribute, void* value, size_t bytes, size_t* written);
     int (*matmul)(Handle, Descriptor operation, const void* alpha, const void* a, Descriptor a_layout, const void* b,
-                  Descriptor b_layout, const void* beta, const void* c, Descriptor c_layout, void* d, Descriptor d_layout,
-                  const Algorithm*, void* workspace, size_t workspace_bytes, void* stream);
+                  Descriptor b_layout, const void* beta, const void* c, Descriptor c_layout, void* d,
+                  Descriptor d_layout, const Algorithm*, void* workspace, size_t workspace_bytes, void* stream);
     std::string path;
 };
 
