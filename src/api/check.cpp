@@ -38,12 +38,12 @@ class HostCopy {
   public:
     HostCopy(const cuda::Device& device, const Problem& problem) : device_(device), p_(problem) {}
 
-    Result<Operands> of(const Operands& o) {
+    Result<carat_operands> of(const carat_operands& o) {
         if (p_.mode != CARAT_SINGLE && p_.mode != CARAT_BATCHED)
             return fail(CARAT_NOT_SUPPORTED,
                         "a check of device operands takes single and batched problems: copy the operands to the host "
                         "and check them on a CPU context");
-        Operands host = o;
+        carat_operands host = o;
         const int64_t count = p_.mode == CARAT_BATCHED ? p_.batch : 1;
         const carat_epilogue& e = p_.epilogue;
         const int64_t d_rows = p_.m * count, blocks = ceil_div(p_.d_cols(), 128);
@@ -86,16 +86,16 @@ class HostCopy {
     std::vector<std::vector<std::byte>> copies_;
 };
 
-Status run_check(carat_context_s& context, const Problem& problem, const Operands& operands, const void* c_before,
+Status run_check(carat_context_s& context, const Problem& problem, const carat_operands& operands, const void* c_before,
                  const carat_check_options& options, carat_check_result& result) {
     if (!context.runtime.device) {
         CARAT_ASSIGN(result, check_result(problem, operands, c_before, options, *context.runtime.threads));
         return {};
     }
     HostCopy copy(*context.runtime.device, problem);
-    Operands with_c = operands;
+    carat_operands with_c = operands;
     if (c_before) with_c.c = c_before;
-    CARAT_ASSIGN(const Operands host, copy.of(with_c));
+    CARAT_ASSIGN(const carat_operands host, copy.of(with_c));
     CARAT_ASSIGN(result, check_result(problem, host, c_before ? host.c : nullptr, options, *context.runtime.threads));
     return {};
 }

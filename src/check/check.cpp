@@ -19,7 +19,7 @@ namespace {
 using check::ErrorModel;
 using cpu::kTileCols;
 using cpu::Part;
-using cpu::Tile;
+using cpu::ReferenceTile;
 
 // A value, the error allowed in it, and the magnitude |alpha| m + |beta C| + |bias| that errors are reported against.
 struct Allowed {
@@ -59,14 +59,14 @@ double slope(carat_activation activation) {
 
 class Checker {
   public:
-    Checker(const Problem& problem, const Operands& operands)
+    Checker(const Problem& problem, const carat_operands& operands)
         : p_(problem), e_(problem.epilogue), o_(operands), scalars_(cpu::reference_scalars(problem, operands)) {
         model_ = check::error_model(problem, scalars_.alpha == 1 && scalars_.beta == 0);
     }
     const ErrorModel& model() const { return model_; }
     cpu::Scalars scalars() const { return scalars_; }
 
-    Worst judge(const Part& part, const Tile& tile, cpu::Scratch& scratch) const {
+    Worst judge(const Part& part, const ReferenceTile& tile, cpu::Scratch& scratch) const {
         const int planes = e_.gate == CARAT_GATE_NONE ? 1 : 2;
         const int64_t step = e_.gate == CARAT_GATE_INTERLEAVED ? 2 : 1;
         for (int plane = 0; plane < planes; ++plane)
@@ -145,7 +145,7 @@ class Checker {
         return v;
     }
 
-    void judge_row(const Part& part, const Tile& tile, int64_t row, Allowed* v, Worst& worst) const {
+    void judge_row(const Part& part, const ReferenceTile& tile, int64_t row, Allowed* v, Worst& worst) const {
         double factor = 1;
         if (e_.out_scale == CARAT_OUT_SCALE_TENSOR) factor = o_.out_scale[0];
         if (e_.out_scale == CARAT_OUT_SCALE_ROW) factor = o_.out_scale[part.first_row + row];
@@ -160,7 +160,7 @@ class Checker {
 
     // The computed scale must be that of the block within the error of its entries. The entries are then judged with
     // the scale that was written, since that is what they were divided by. Returns it.
-    double judge_scale(const Part& part, const Tile& tile, int64_t row, const Allowed* v, Worst& worst) const {
+    double judge_scale(const Part& part, const ReferenceTile& tile, int64_t row, const Allowed* v, Worst& worst) const {
         double largest = 0, error = 0;
         for (int64_t j = 0; j < tile.cols; ++j) {
             largest = std::fmax(largest, std::fabs(v[j].value));
@@ -217,7 +217,7 @@ class Checker {
 
     const Problem& p_;
     const carat_epilogue& e_;
-    const Operands& o_;
+    const carat_operands& o_;
     cpu::Scalars scalars_;
     ErrorModel model_;
 };
@@ -230,13 +230,13 @@ double multiply_adds(const std::vector<Part>& parts) {
 
 // Random entries (whole 1 x 128 blocks where the output's scale is computed from them), and the last entry of each of
 // up to 64 parts, since tails are where kernels go wrong.
-std::vector<Tile> sampled_tiles(const Problem& p, const std::vector<Part>& parts, const carat_check_options& options) {
+std::vector<ReferenceTile> sampled_tiles(const Problem& p, const std::vector<Part>& parts, const carat_check_options& options) {
     std::vector<double> ends;
     double total = 0;
     for (const Part& part : parts) ends.push_back(total += double(part.rows()) * double(cpu::part_d_cols(p, part)));
     const bool blocks = p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128;
     const int64_t count = blocks ? ceil_div(options.samples, 16) : options.samples;
-    std::vector<Tile> tiles;
+    std::vector<ReferenceTile> tiles;
     const auto add = [&](size_t at, int64_t row, int64_t col) {
         const int64_t cols = cpu::part_d_cols(p, parts[at]);
         if (blocks) col = col / kTileCols * kTileCols;
@@ -288,12 +288,12 @@ carat_check_result to_result(const Worst& worst, bool full, double freivalds) {
     return result;
 }
 
-carat_check_result run(const Problem& problem, const Operands& operands, const carat_check_options& options,
+carat_check_result run(const Problem& problem, const carat_operands& operands, const carat_check_options& options,
                        cpu::ThreadPool& threads) {
     const std::vector<Part> parts = cpu::reference_parts(problem, operands);
     const Checker checker(problem, operands);
     const bool full = multiply_adds(parts) <= double(options.full_limit);
-    const std::vector<Tile> tiles = parts.empty() ? std::vector<Tile>{}
+    const std::vector<ReferenceTile> tiles = parts.empty() ? std::vector<ReferenceTile>{}
                                     : full        ? cpu::reference_tiles(problem, parts)
                                                   : sampled_tiles(problem, parts, options);
     cpu::ScratchPool scratches(threads.size(), true);
@@ -314,9 +314,9 @@ carat_check_result run(const Problem& problem, const Operands& operands, const c
 
 }  // namespace
 
-Result<carat_check_result> check_result(const Problem& problem, const Operands& operands, const void* c_before,
+Result<carat_check_result> check_result(const Problem& problem, const carat_operands& operands, const void* c_before,
                                         const carat_check_options& options, cpu::ThreadPool& threads) {
-    Operands read = operands;
+    carat_operands read = operands;
     if (c_before) read.c = c_before;
     try {
         return run(problem, read, options, threads);

@@ -50,6 +50,4 @@ std::string describe_epilogue(const Problem& problem);
 // "none", or e.g. "rowwise/rowwise".
 std::string describe_recipe(const Problem& problem);
 
-using Operands = carat_operands;
-
 }  // namespace carat

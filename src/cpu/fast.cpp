@@ -126,7 +126,7 @@ Panel panel_of(Isa isa, const Problem& p) {
 }
 
 // first_row: row of out_scale and d_scales that belongs to the job's first row.
-void set_epilogue(Job& job, const Problem& p, const Operands& o, int64_t index, int64_t row0, int64_t first_row) {
+void set_epilogue(Job& job, const Problem& p, const carat_operands& o, int64_t index, int64_t row0, int64_t first_row) {
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE) {
         job.bias = o.bias;
@@ -159,7 +159,7 @@ void transpose_job(Job& job) {
     job.bias_on_rows = !job.bias_on_rows;
 }
 
-Job job_of(Isa isa, const Problem& p, const Operands& o, const Piece& piece) {
+Job job_of(Isa isa, const Problem& p, const carat_operands& o, const Piece& piece) {
     const bool pointers = p.mode == CARAT_BATCHED_POINTERS;
     const bool rows_packed =
         p.mode == CARAT_GROUPED && (p.group_form == CARAT_GROUP_M_OFFSETS || p.group_form == CARAT_GROUP_M_INDICES);
@@ -239,7 +239,7 @@ void group_pieces(const Problem& p, const int32_t* sizes, std::vector<Piece>& pi
     }
 }
 
-void list_pieces(const Problem& p, const Operands& o, std::vector<Piece>& pieces) {
+void list_pieces(const Problem& p, const carat_operands& o, std::vector<Piece>& pieces) {
     if (p.mode == CARAT_GROUPED) return group_pieces(p, o.group_sizes, pieces);
     const int64_t count = p.mode == CARAT_SINGLE ? 1 : p.batch;
     pieces.reserve(size_t(count));
@@ -300,7 +300,7 @@ thread_local Scratch t_scratch;
 struct Execution {
     Isa isa;
     const Problem& problem;
-    const Operands& operands;
+    const carat_operands& operands;
     const IsaKernels& kernels;
     std::vector<Piece> pieces;
     int64_t tasks = 0, tasks_wanted = 1;
@@ -415,7 +415,7 @@ void fast_require(Isa isa, const Problem& p, Requirements& r) {
     require_epilogue(p, r);
 }
 
-Status fast_execute(Isa isa, const Problem& problem, const Operands& operands, ThreadPool& threads) {
+Status fast_execute(Isa isa, const Problem& problem, const carat_operands& operands, ThreadPool& threads) {
     if (problem.empty()) return {};
     try {
         Execution execution{isa, problem, operands, kernels_of(isa), {}};

@@ -34,7 +34,7 @@ MicroTile micro_tile(Isa isa, const Problem& problem);
 
 // What the fast backend takes, whether or not this machine has the ISA; the bf16 ISA takes 16-bit and FP8 operands that are exact in bf16.
 void fast_require(Isa isa, const Problem& problem, Requirements& requirements);
-Status fast_execute(Isa isa, const Problem& problem, const Operands& operands, ThreadPool& threads);
+Status fast_execute(Isa isa, const Problem& problem, const carat_operands& operands, ThreadPool& threads);
 
 // The machine's limits, measured once a process (about 0.2 s): peak f32 and bf16 rate and the streaming-read curve,
 // with `threads` threads.

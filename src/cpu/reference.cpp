@@ -39,7 +39,7 @@ namespace {
 
 class Execution {
   public:
-    Execution(const Problem& problem, const Operands& operands)
+    Execution(const Problem& problem, const carat_operands& operands)
         : p_(problem), e_(problem.epilogue), o_(operands), scalars_(reference_scalars(problem, operands)) {}
 
     // Computes and stores one tile of D; returns its amax.
@@ -110,11 +110,11 @@ class Execution {
 
     const Problem& p_;
     const carat_epilogue& e_;
-    const Operands& o_;
+    const carat_operands& o_;
     Scalars scalars_;
 };
 
-void execute(const Problem& problem, const Operands& operands, ThreadPool& threads) {
+void execute(const Problem& problem, const carat_operands& operands, ThreadPool& threads) {
     const std::vector<Part> parts = reference_parts(problem, operands);
     const std::vector<ReferenceTile> tiles = reference_tiles(problem, parts);
     const Execution execution(problem, operands);
@@ -134,7 +134,7 @@ void execute(const Problem& problem, const Operands& operands, ThreadPool& threa
 
 }  // namespace
 
-Status reference_execute(const Problem& problem, const Operands& operands, ThreadPool& threads) {
+Status reference_execute(const Problem& problem, const carat_operands& operands, ThreadPool& threads) {
     if (problem.empty()) return {};
     try {
         execute(problem, operands, threads);
@@ -147,7 +147,7 @@ Status reference_execute(const Problem& problem, const Operands& operands, Threa
     return {};
 }
 
-Accumulated reference_accumulate(const Problem& problem, const Operands& operands, int64_t batch, int64_t row,
+Accumulated reference_accumulate(const Problem& problem, const carat_operands& operands, int64_t batch, int64_t row,
                                  int64_t col) {
     const Part part = reference_part(problem, operands, batch);
     Panels panels;

@@ -8,14 +8,14 @@
 
 namespace carat::cpu {
 
-Status reference_execute(const Problem& problem, const Operands& operands, ThreadPool& threads);
+Status reference_execute(const Problem& problem, const carat_operands& operands, ThreadPool& threads);
 
 // One accumulator entry, and the sum of |a||b| that error bounds need. `batch`: the batch entry or group; `row`, `col`
 // count within it (for the packed grouped forms, `row` is the row of A). Scales are applied.
 struct Accumulated {
     double value = 0, magnitude = 0;
 };
-Accumulated reference_accumulate(const Problem& problem, const Operands& operands, int64_t batch, int64_t row,
+Accumulated reference_accumulate(const Problem& problem, const carat_operands& operands, int64_t batch, int64_t row,
                                  int64_t col);
 
 }  // namespace carat::cpu

@@ -51,7 +51,7 @@ ScaleGrid grid(const carat_scale& scale, const float* data, const float* zeros, 
     return g;
 }
 
-void set_scales(const Problem& p, const Operands& o, Part& part) {
+void set_scales(const Problem& p, const carat_operands& o, Part& part) {
     const bool a_rows = p.scale_a.recipe != CARAT_SCALE_TENSOR_WISE;
     const auto along_k = [](const carat_scale& s) {
         return s.recipe != CARAT_SCALE_TENSOR_WISE && s.recipe != CARAT_SCALE_ROW_WISE;
@@ -63,7 +63,7 @@ void set_scales(const Problem& p, const Operands& o, Part& part) {
 }
 
 // Metadata has no stride of its own: packed for each matrix of the sparse operand, shared where the matrix is.
-void set_sparsity(const Problem& p, const Operands& o, Part& part) {
+void set_sparsity(const Problem& p, const carat_operands& o, Part& part) {
     if (p.sparsity == CARAT_DENSE || !o.metadata) return;
     const bool is_a = p.sparsity == CARAT_SPARSE_A_24;
     const bool one = packed_k(p) || (is_a && packed_rows(p)) ||
@@ -80,7 +80,7 @@ Matrix bias_of(const Problem& p, const void* base, int64_t batch) {
 }
 
 // A group of GROUP_ARRAY: own pointers and leading dimensions; the scale grids keep the problem's.
-Part array_part(const Problem& p, const Operands& o, int64_t index) {
+Part array_part(const Problem& p, const carat_operands& o, int64_t index) {
     const carat_group& group = o.group_array[index];
     const auto lay = [](carat_matrix x, int64_t ld, int64_t rows, int64_t cols) {
         x.ld = ld != 0 ? ld : x.order == CARAT_ROW_MAJOR ? cols : rows;
@@ -103,7 +103,7 @@ Part array_part(const Problem& p, const Operands& o, int64_t index) {
 
 }  // namespace
 
-Part reference_part(const Problem& p, const Operands& o, int64_t index) {
+Part reference_part(const Problem& p, const carat_operands& o, int64_t index) {
     if (p.mode == CARAT_GROUPED && p.group_form == CARAT_GROUP_ARRAY) return array_part(p, o, index);
     Part part;
     part.index = index;
@@ -133,7 +133,7 @@ Part reference_part(const Problem& p, const Operands& o, int64_t index) {
     return part;
 }
 
-std::vector<Part> reference_parts(const Problem& p, const Operands& o) {
+std::vector<Part> reference_parts(const Problem& p, const carat_operands& o) {
     std::vector<Part> parts;
     if (p.empty()) return parts;
     const auto add = [&](int64_t index, int64_t row_begin, int64_t row_end) {
@@ -167,7 +167,7 @@ std::vector<Part> reference_parts(const Problem& p, const Operands& o) {
     return parts;
 }
 
-Scalars reference_scalars(const Problem& p, const Operands& o) {
+Scalars reference_scalars(const Problem& p, const carat_operands& o) {
     if (!p.epilogue.scalars_on_device) return {o.alpha, p.has_c() ? o.beta : 0};
     const carat_dtype dtype = p.a.dtype == CARAT_F64 ? CARAT_F64 : CARAT_F32;
     return {o.alpha_device ? load_f64(o.alpha_device, dtype, 0) : 1,

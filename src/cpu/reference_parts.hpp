@@ -58,15 +58,15 @@ struct Part {
 };
 
 // All non-empty parts. `operands` need not be valid where the contract says that it is not read.
-std::vector<Part> reference_parts(const Problem& problem, const Operands& operands);
+std::vector<Part> reference_parts(const Problem& problem, const carat_operands& operands);
 // Part of batch entry or group `index`, over all its rows (of the packed forms: all rows of A).
-Part reference_part(const Problem& problem, const Operands& operands, int64_t index);
+Part reference_part(const Problem& problem, const carat_operands& operands, int64_t index);
 
 // alpha and beta of the call, from the host or from memory.
 struct Scalars {
     double alpha = 1, beta = 0;
 };
-Scalars reference_scalars(const Problem& problem, const Operands& operands);
+Scalars reference_scalars(const Problem& problem, const carat_operands& operands);
 
 double activate(carat_activation activation, double value);
 

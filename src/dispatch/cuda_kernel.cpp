@@ -45,7 +45,7 @@ shared::GemmParams make_params(const Problem& problem) {
     return params;
 }
 
-void bind(shared::GemmParams& params, const Operands& operands) {
+void bind(shared::GemmParams& params, const carat_operands& operands) {
     params.a = operands.a;
     params.b = operands.b;
     params.c = operands.c;
@@ -77,7 +77,7 @@ class CudaExecutable final : public Executable {
 
     KernelFacts facts() const override { return facts_; }
 
-    Status execute(const Operands& operands, void* stream) const override {
+    Status execute(const carat_operands& operands, void* stream) const override {
         if (empty_) return {};
         if (module_ == nullptr)
             return fail(CARAT_NOT_INITIALIZED,

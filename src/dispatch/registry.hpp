@@ -53,7 +53,7 @@ class Executable {
     virtual size_t workspace_bytes() const { return 0; }
     virtual KernelFacts facts() const { return {}; }
     // `operands` passed the border. Never allocates device memory, compiles, synchronises or reads the environment.
-    virtual Status execute(const Operands& operands, void* stream) const = 0;
+    virtual Status execute(const carat_operands& operands, void* stream) const = 0;
 };
 
 struct Row {

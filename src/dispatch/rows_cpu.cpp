@@ -63,7 +63,7 @@ class FastExecutable : public Executable {
     FastExecutable(Isa isa, const Problem& problem, std::shared_ptr<cpu::ThreadPool> threads)
         : isa_(isa), problem_(problem), threads_(std::move(threads)) {}
     KernelFacts facts() const override { return built_in_facts(); }
-    Status execute(const Operands& operands, void*) const override {
+    Status execute(const carat_operands& operands, void*) const override {
         return cpu::fast_execute(isa_, problem_, operands, *threads_);
     }
 
@@ -108,7 +108,7 @@ class ReferenceExecutable : public Executable {
     ReferenceExecutable(const Problem& problem, std::shared_ptr<cpu::ThreadPool> threads)
         : problem_(problem), threads_(std::move(threads)) {}
     KernelFacts facts() const override { return FastExecutable::built_in_facts(); }
-    Status execute(const Operands& operands, void*) const override {
+    Status execute(const carat_operands& operands, void*) const override {
         return cpu::reference_execute(problem_, operands, *threads_);
     }
 

@@ -24,7 +24,7 @@ constexpr Sum kSums[] = {Sum::sequential, Sum::lanes, Sum::split, Sum::truncatin
 
 struct Gemm {
     Problem p{};
-    Operands o{};
+    carat_operands o{};
     Operand a, b, c, d;
     std::vector<float> bias;
 };

@@ -60,7 +60,7 @@ struct Operand {
 
 struct Case {
     Problem p{};
-    Operands o{};
+    carat_operands o{};
     Operand a, b, c, d;
     std::vector<float> scale_a, scale_b, zero_b, out_scale, d_scales;
     std::vector<uint8_t> bias;
@@ -242,7 +242,7 @@ inline void fill(Rng& rng, Case& t) {
 }
 
 inline void point(Case& t) {
-    Operands& o = t.o;
+    carat_operands& o = t.o;
     const Problem& p = t.p;
     void* d = t.d.bytes.data();
     const void* c = t.in_place ? d : p.has_c() ? t.c.bytes.data() : nullptr;

@@ -65,8 +65,8 @@ TEST_P(FastTest, AgreesWithTheReferenceOnRandomProblems) {
     for (uint64_t seed = 0; seed < 2500; ++seed) {
         const auto t = testing::random_case(seed);
         if (!refusal(GetParam(), t->p).empty()) continue;
-        const auto want = t->run([&](const Problem& p, const Operands& o) { return reference_execute(p, o, one); });
-        const auto got = t->run([&](const Problem& p, const Operands& o) {
+        const auto want = t->run([&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
+        const auto got = t->run([&](const Problem& p, const carat_operands& o) {
             return fast_execute(GetParam(), p, o, seed % 2 ? one : three);
         });
         expect_same(*t, got, want, fmt::format("seed {}: {}", seed, describe(t->p)));
@@ -116,9 +116,9 @@ TEST_P(FastTest, TailsAroundEveryTileEdge) {
                     const char* layout = std::array{"nt", "nn", "tn", "tt"}[size_t(which++ % 4)];
                     Plain plain(dtype, d, m, n, k, layout, uint64_t(which), true);
                     const auto want =
-                        plain.t.run([&](const Problem& p, const Operands& o) { return reference_execute(p, o, one); });
+                        plain.t.run([&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
                     const auto got = plain.t.run(
-                        [&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+                        [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
                     expect_same(plain.t, got, want, describe(plain.t.p));
                     if (HasFatalFailure()) return;
                 }
@@ -133,7 +133,7 @@ TEST_P(FastTest, StaysWithinTheF32BoundOnNormalData) {
                 Plain plain(dtype, d, m, 70, 1031, layout, uint64_t(m), false);
                 if (!refusal(GetParam(), plain.t.p).empty()) continue;
                 const auto got = plain.t.run(
-                    [&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, three); });
+                    [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, three); });
                 for (int64_t i = 0; i < m; ++i) {
                     for (int64_t j = 0; j < 70; j += 3) {
                         const Accumulated want = reference_accumulate(plain.t.p, plain.t.o, 0, i, j);
@@ -156,11 +156,11 @@ TEST_P(FastTest, SameBitsAgainAndWithAnyNumberOfThreads) {
             Plain plain(dtype, dtype == CARAT_F64 ? CARAT_F64 : CARAT_F32, m, n, k, m == 5 ? "nn" : "nt", 5, false);
             if (!refusal(GetParam(), plain.t.p).empty()) continue;
             const auto first =
-                plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+                plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
             for (const int threads : {1, 2, 3, 7, 16}) {
                 ThreadPool pool(threads);
                 const auto again = plain.t.run(
-                    [&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, pool); });
+                    [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, pool); });
                 ASSERT_TRUE(first.d == again.d) << describe(plain.t.p) << " with " << threads << " threads";
             }
         }
@@ -174,7 +174,7 @@ TEST_P(FastTest, SubnormalInputsCount) {
         plain.t.a.fill([] { return 0x1p-130; });
         plain.t.b.fill([] { return 0x1p120; });
         const auto got =
-            plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+            plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
         for (int64_t i = 0; i < 20; ++i)
             for (int64_t j = 0; j < 70; ++j)
                 ASSERT_EQ(load_f64(got.d.data(), CARAT_F32, plain.t.d.index(0, i, j)), 33 * 0x1p-10) << layout;
@@ -193,7 +193,7 @@ TEST_P(FastTest, ReadsEveryCodeExactly) {
         }
         plain.t.b.fill([] { return 1.0; });
         const auto got =
-            plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+            plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
         for (int64_t i = 0; i < codes; ++i) {
             const float want = float(load_f64(plain.t.a.bytes.data(), dtype, i));
             const float x = float(load_f64(got.d.data(), CARAT_F32, i));
@@ -222,7 +222,7 @@ TEST_P(FastTest, RoundsToEveryOutputTypeExactly) {
             b[j] = values[size_t(j)];
         }
         const auto got =
-            plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+            plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
         std::vector<uint8_t> want(8);
         for (int64_t j = 0; j < kCount / 16; ++j) {
             if (values[size_t(j)] == 0) continue;  // -0 + 0 is +0 in any sum
@@ -242,7 +242,7 @@ TEST_P(FastTest, IntegerSumsAreExactBeyondF32) {
     plain.t.b.fill([] { return 127.0; });
     store_f64(plain.t.b.bytes.data(), CARAT_S8, plain.t.b.index(0, 17, 5), 126);
     const auto got =
-        plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+        plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
     EXPECT_EQ(load_f64(got.d.data(), CARAT_S32, plain.t.d.index(0, 3, 4)), 127 * 127 * 5000);
     EXPECT_EQ(load_f64(got.d.data(), CARAT_S32, plain.t.d.index(0, 3, 5)), 127 * 127 * 5000 - 127);
     plain.t.p.k = 131072;
@@ -254,14 +254,14 @@ TEST_P(FastTest, ReadsNothingItNeedNot) {
     Case& t = plain.t;
     t.o.alpha = 0;
     t.o.a = t.o.b = nullptr;
-    const auto zero = t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+    const auto zero = t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
     for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(load_f64(zero.d.data(), CARAT_F32, t.d.index(0, i, i)), 0);
     t.o.alpha = 1;
     t.p.k = 0;
     t.p.scale_a = t.p.scale_b = {CARAT_SCALE_TENSOR_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0};
     const float infinite = INFINITY;
     t.o.scale_a = t.o.scale_b = &infinite;
-    const auto empty = t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+    const auto empty = t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
     for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(load_f64(empty.d.data(), CARAT_F32, t.d.index(0, i, i)), 0);
     t.p.m = 0;
     t.o = {};
@@ -282,7 +282,7 @@ TEST_P(FastTest, LargeBatchOfSmallProblems) {
     const carat_dtype dtype = GetParam() == Isa::avx512_bf16 ? CARAT_BF16 : CARAT_F32;
     p.a = {dtype, CARAT_ROW_MAJOR, 2, 2}, p.b = {dtype, CARAT_COL_MAJOR, 2, 2};
     p.d = {CARAT_F32, CARAT_ROW_MAJOR, 1, 1}, p.c = {CARAT_NONE, CARAT_ROW_MAJOR, 1, 0};
-    Operands o{};
+    carat_operands o{};
     o.a = dtype == CARAT_BF16 ? static_cast<void*>(a16.data()) : a.data();
     o.b = dtype == CARAT_BF16 ? static_cast<void*>(b16.data()) : b.data();
     o.d = d.data();
@@ -303,7 +303,7 @@ TEST_P(FastTest, OperandsBeyondTwoToThe31) {
     for (int64_t i = 0; i < 3; ++i)
         for (int64_t k = 0; k < 40; ++k) store_f64(memory, CARAT_E4M3, i * kLd + k, double(i + 1));
     float d[9];
-    Operands o{};
+    carat_operands o{};
     o.a = o.b = memory, o.d = d, o.alpha = 1;
     const Status status = fast_execute(GetParam(), p, o, one);
     munmap(memory, bytes);
@@ -319,10 +319,10 @@ TEST_P(FastTest, ManyCallersAtOnce) {
         callers.emplace_back([&, caller] {
             Plain plain(CARAT_BF16, CARAT_F32, 33, 300, 200, "nt", uint64_t(caller), true);
             const auto want =
-                plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, one); });
+                plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
             for (int round = 0; round < 20; ++round) {
                 const auto got = plain.t.run(
-                    [&](const Problem& p, const Operands& o) { return fast_execute(GetParam(), p, o, three); });
+                    [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, three); });
                 wrong += got.d != want.d;
             }
         });
@@ -361,7 +361,7 @@ TEST(FastIsas, DifferByRoundingOnly) {
         std::vector<uint8_t> first;
         for (const Isa isa : supported_isas()) {
             const auto got =
-                plain.t.run([&](const Problem& p, const Operands& o) { return fast_execute(isa, p, o, pool); });
+                plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(isa, p, o, pool); });
             if (first.empty()) first = got.d;
             for (int64_t i = 0; i < plain.t.p.m; ++i)
                 for (int64_t j = 0; j < 65; ++j) {

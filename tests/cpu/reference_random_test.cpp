@@ -105,7 +105,7 @@ struct Slice {
 
 struct Case {
     Problem p{};
-    Operands o{};
+    carat_operands o{};
     std::vector<std::unique_ptr<Operand>> operands;
     Grid grid_a, grid_b;
     Sparse sparse;
@@ -203,7 +203,7 @@ double small(Random& random) {
     return double(random.between(-3, 3));
 }
 
-// Operands of all forms but the array, and the oracle's slices.
+// carat_operands of all forms but the array, and the oracle's slices.
 void lay_shared(Case& t, Random& random) {
     Problem& p = t.p;
     const bool rows_packed = is_form(p, CARAT_GROUP_M_OFFSETS) || is_form(p, CARAT_GROUP_M_INDICES);
@@ -445,7 +445,7 @@ void expect_result(Case& t, const std::vector<std::vector<uint8_t>>& before, con
 // The check accepts what the reference wrote, and names the entry once one is spoiled.
 void expect_check(Case& t, std::vector<std::vector<uint8_t>>& before, Random& random, cpu::ThreadPool& threads,
                   const std::string& what) {
-    Operands o = t.o;
+    carat_operands o = t.o;
     const void* c_before = nullptr;
     std::vector<const void*> c_pointers;
     if (!t.slices.empty() && t.slices[0].c == t.slices[0].d) {  // in place: D's content before the execution

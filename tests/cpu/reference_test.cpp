@@ -16,7 +16,7 @@ namespace {
 // A single problem over row-major A and the given orders, operands filled by the caller.
 struct Gemm {
     Problem p{};
-    Operands o{};
+    carat_operands o{};
     Operand a, b, c, d;
     cpu::ThreadPool threads{2};
 
@@ -225,7 +225,7 @@ TEST(ReferenceRules, ZeroExtentsTouchNothingAndTakeNullPointers) {
         p.mode = which == 2 ? CARAT_BATCHED : CARAT_SINGLE;
         p.a = p.b = p.d = {CARAT_F32, CARAT_ROW_MAJOR, 3, 9};
         cpu::ThreadPool threads(1);
-        EXPECT_TRUE(cpu::reference_execute(p, Operands{}, threads).ok()) << which;
+        EXPECT_TRUE(cpu::reference_execute(p, carat_operands{}, threads).ok()) << which;
     }
 }
 

@@ -39,7 +39,7 @@ carat_shared::Strided strided(const carat_matrix& matrix) {
     return {s.row, s.col, s.batch};
 }
 
-carat_shared::GemmParams params_of(const Problem& p, const Operands& o) {
+carat_shared::GemmParams params_of(const Problem& p, const carat_operands& o) {
     carat_shared::GemmParams params = {};
     params.a = o.a, params.b = o.b, params.c = o.c, params.d = o.d;
     params.m = p.m, params.n = p.n, params.k = p.k, params.batch = p.batch;
@@ -62,7 +62,7 @@ enum class Kernel { v0, v1 };
 
 // Runs a case in up to `blocks` blocks (0: one a tile); "" or what is wrong.
 template <class Config>
-std::string run(Kernel kernel, GemmCase& gemm, Operands operands, unsigned blocks = 0, Order order = Order::forward) {
+std::string run(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned blocks = 0, Order order = Order::forward) {
     float amax = 0;
     if (gemm.problem.epilogue.amax) operands.amax = &amax;
     const auto params = params_of(gemm.problem, operands);
@@ -168,7 +168,7 @@ TEST(Emulation, BetaZeroNeverReadsC) {
     add_c(p);
     for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
         GemmCase gemm(p, Data::integers);
-        Operands operands = gemm.operands();
+        carat_operands operands = gemm.operands();
         operands.c = nullptr;  // reading it would crash
         EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
     }
@@ -179,7 +179,7 @@ TEST(Emulation, AlphaZeroNeverReadsAOrB) {
     add_c(p);
     for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
         GemmCase gemm(p, Data::integers, 3, 0, -2);
-        Operands operands = gemm.operands();
+        carat_operands operands = gemm.operands();
         operands.a = operands.b = nullptr;
         EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
     }
@@ -192,7 +192,7 @@ TEST(Emulation, DMayBeC) {
         GemmCase gemm(p, Data::integers, 3, 2, -1);
         // D starts as C; `c` keeps the values for the expectation.
         std::copy_n(gemm.c.data(), p.m * p.n, gemm.d.data());
-        Operands operands = gemm.operands();
+        carat_operands operands = gemm.operands();
         operands.c = operands.d;
         EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
     }
@@ -274,7 +274,7 @@ TEST(Emulation, NanStaysNanThroughClampAndAmax) {
         GemmCase gemm(p, Data::integers);
         gemm.a.data()[5 * p.a.ld] = NAN;
         float amax = 0;
-        Operands operands = gemm.operands();
+        carat_operands operands = gemm.operands();
         operands.amax = &amax;
         using Config = HostConfig<Small, Nt, ClampAmax>;
         const auto params = params_of(p, operands);

@@ -84,8 +84,8 @@ struct GemmCase {
     }
 
     // Host pointers; a GPU run replaces them.
-    Operands operands() {
-        Operands o{};
+    carat_operands operands() {
+        carat_operands o{};
         o.struct_size = sizeof o;
         o.a = a.data(), o.b = b.data(), o.c = problem.has_c() ? c.data() : nullptr, o.d = d.data();
         o.alpha = alpha, o.beta = beta;
