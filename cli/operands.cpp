@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operands.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+namespace carat::cli {
+namespace {
+
+constexpr size_t kAlignment = 256;
+// Random elements generated once and repeated: a prime number of them, so that rows do not repeat each other.
+constexpr int64_t kPatternElements = 1048573;
+
+enum class Kind { normal, positive };
+using Bytes = std::vector<unsigned char>;
+
+struct Random {
+    uint64_t state;
+    uint64_t next() {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        return state;
+    }
+    double uniform() { return (double(next() >> 11) + 0.5) * 0x1p-53; }
+};
+
+Bytes integers(carat_dtype type) {
+    Bytes bytes(static_cast<size_t>(kPatternElements) * (type == CARAT_S32 ? 4 : 1));
+    Random random{0x9e3779b97f4a7c15};
+    if (type == CARAT_S32) {
+        for (int64_t i = 0; i < kPatternElements; ++i) {
+            const int32_t value = static_cast<int32_t>(random.next() % 2001) - 1000;
+            std::memcpy(bytes.data() + 4 * i, &value, 4);
+        }
+    } else if (type == CARAT_S8) {
+        for (auto& byte : bytes) byte = static_cast<unsigned char>(static_cast<int>(random.next() % 255) - 127);
+    } else {
+        for (auto& byte : bytes) byte = static_cast<unsigned char>(random.next() >> 32);  // two 4-bit values
+    }
+    return bytes;
+}
+
+Bytes floats(carat_dtype type, Kind kind) {
+    std::vector<float> values(kPatternElements);
+    Random random{0x2545f4914f6cdd1d};
+    for (size_t i = 0; i + 1 < values.size() + 1; i += 2) {
+        const double radius = std::sqrt(-2 * std::log(random.uniform())), angle = 2 * M_PI * random.uniform();
+        const double pair[2] = {radius * std::cos(angle), radius * std::sin(angle)};
+        for (size_t j = 0; j < 2 && i + j < values.size(); ++j)
+            values[i + j] = static_cast<float>(kind == Kind::normal ? pair[j] : 0.25 + std::fabs(pair[j]) * 0.5);
+    }
+    if (type == CARAT_F64) {
+        const std::vector<double> wide(values.begin(), values.end());
+        const auto* begin = reinterpret_cast<const unsigned char*>(wide.data());
+        return Bytes(begin, begin + wide.size() * sizeof(double));
+    }
+    if (type == CARAT_F32) {
+        const auto* begin = reinterpret_cast<const unsigned char*>(values.data());
+        return Bytes(begin, begin + values.size() * sizeof(float));
+    }
+    return convert_elements(values.data(), CARAT_F32, type, kPatternElements);
+}
+
+const Bytes& pattern(carat_dtype type, Kind kind) {
+    static std::map<std::pair<int, int>, Bytes> patterns;
+    Bytes& bytes = patterns[{type, static_cast<int>(kind)}];
+    if (bytes.empty()) {
+        const bool whole = type == CARAT_S8 || type == CARAT_S32 || type == CARAT_S4 || type == CARAT_U4;
+        bytes = whole ? integers(type) : floats(type, kind);
+    }
+    return bytes;
+}
+
+// Fills `bytes` at `to` with the pattern from a place of its own; after its first turn by doubling what is there.
+void fill(const Context& context, unsigned char* to, size_t bytes, carat_dtype type, Kind kind, uint64_t phase) {
+    const Bytes& source = pattern(type, kind);
+    const size_t step = std::max(1, carat_dtype_bits(type) / 8);
+    const size_t start = phase % kPatternElements * step;
+    size_t done = 0;
+    const auto put = [&](const void* from, size_t length) {
+        length = std::min(length, bytes - done);
+        if (length) check(carat_memory_copy(context.get(), to + done, from, length));
+        done += length;
+    };
+    put(source.data() + start, source.size() - start);
+    put(source.data(), start);
+    while (done < bytes) put(to, done);
+}
+
+int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+size_t scale_floats(const carat_scale& s, int64_t extent, int64_t k) {
+    switch (s.recipe) {
+        case CARAT_SCALE_NONE:
+            return 0;
+        case CARAT_SCALE_TENSOR_WISE:
+            return 1;
+        case CARAT_SCALE_ROW_WISE:
+            return extent;
+        case CARAT_SCALE_BLOCK_WISE_1X128:
+            return extent * ceil_div(k, 128);
+        case CARAT_SCALE_BLOCK_WISE_128X128:
+            return ceil_div(extent, 128) * ceil_div(k, 128);
+        case CARAT_SCALE_GROUP_WISE:
+            return extent * ceil_div(k, std::max(s.group, 1));
+    }
+    return 0;
+}
+
+uint64_t mix(uint64_t seed, uint64_t which) {
+    uint64_t x = seed + which * 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+Operands bind(const OperandLayout& l, unsigned char* base, double alpha, double beta) {
+    const auto at = [base](const Slot& slot) -> void* { return slot.there ? base + slot.offset : nullptr; };
+    Operands o;
+    o.a = at(l.a), o.b = at(l.b), o.c = at(l.c), o.d = at(l.d), o.bias = at(l.bias);
+    o.alpha = alpha, o.beta = beta;
+    o.scale_a = static_cast<float*>(at(l.scale_a)), o.scale_b = static_cast<float*>(at(l.scale_b));
+    o.zero_b = static_cast<float*>(at(l.zero_b)), o.out_scale = static_cast<float*>(at(l.out_scale));
+    o.d_scales = static_cast<float*>(at(l.d_scales)), o.amax = static_cast<float*>(at(l.amax));
+    o.group_sizes = static_cast<int32_t*>(at(l.group_sizes));
+    return o;
+}
+
+// The scales of FP8 and integers bring products back to about the size of the real ones; zeros lie in 4 bits.
+void fill_set(const Context& context, const carat_problem& p, const OperandLayout& l, unsigned char* base,
+              uint64_t seed) {
+    const auto random = [&](const Slot& slot, carat_dtype type, Kind kind, uint64_t which) {
+        if (slot.bytes) fill(context, base + slot.offset, slot.bytes, type, kind, mix(seed, which));
+    };
+    random(l.a, p.a.dtype, Kind::normal, 1);
+    random(l.b, p.b.dtype, Kind::normal, 2);
+    random(l.c, p.c.dtype, Kind::normal, 3);
+    random(l.d, p.d.dtype, Kind::normal, 4);
+    random(l.bias, p.epilogue.bias_dtype, Kind::normal, 5);
+    random(l.scale_a, CARAT_F32, Kind::positive, 6);
+    random(l.scale_b, CARAT_F32, Kind::positive, 7);
+    random(l.zero_b, CARAT_F32, Kind::positive, 8);
+    random(l.out_scale, CARAT_F32, Kind::positive, 9);
+    if (!l.group_sizes.bytes) return;
+    std::vector<int32_t> ends(static_cast<size_t>(p.batch));
+    for (size_t g = 0; g < ends.size(); ++g) ends[g] = static_cast<int32_t>(p.m * int64_t(g + 1) / p.batch);
+    check(carat_memory_copy(context.get(), base + l.group_sizes.offset, ends.data(), l.group_sizes.bytes));
+}
+
+}  // namespace
+
+size_t matrix_bytes(carat_dtype dtype, carat_order order, int64_t rows, int64_t cols) {
+    int64_t inner = order == CARAT_ROW_MAJOR ? cols : rows;
+    const int64_t outer = order == CARAT_ROW_MAJOR ? rows : cols;
+    const int bits = carat_dtype_bits(dtype);
+    if (bits == 4) inner += inner % 2;
+    if (inner == 0 || outer == 0) return 0;
+    if (double(inner) * double(outer) * bits / 8 > 1e15)
+        fail(kTaskFailed, "a matrix of {} x {} {} would take more than 10^15 bytes: give smaller sizes", rows, cols,
+             carat_dtype_name(dtype));
+    return static_cast<size_t>(inner) * static_cast<size_t>(outer) * bits / 8;
+}
+
+OperandLayout lay_out(const carat_problem& p) {
+    OperandLayout l;
+    const auto place = [&l](Slot& slot, size_t bytes) {
+        slot = {l.total, bytes, true};
+        l.total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        if (l.total > size_t(1e15))
+            fail(kTaskFailed, "the operands would take more than 10^15 bytes: give smaller sizes");
+    };
+    const size_t batch = p.mode == CARAT_BATCHED ? p.batch : 1, weights = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t columns = columns_of_d(p);
+    place(l.a, batch * matrix_bytes(p.a.dtype, p.a.order, p.m, p.k));
+    place(l.b, weights * matrix_bytes(p.b.dtype, p.b.order, p.k, p.n));
+    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, columns));
+    place(l.d, batch * matrix_bytes(p.d.dtype, p.d.order, p.m, columns));
+    const carat_epilogue& e = p.epilogue;
+    if (e.bias != CARAT_BIAS_NONE)
+        place(l.bias, (e.bias == CARAT_BIAS_N ? p.n : p.m) * size_t(carat_dtype_bits(e.bias_dtype)) / 8);
+    if (p.scale_a.recipe != CARAT_SCALE_NONE)
+        place(l.scale_a, batch * scale_floats(p.scale_a, p.m, p.k) * sizeof(float));
+    if (p.scale_b.recipe != CARAT_SCALE_NONE)
+        place(l.scale_b, weights * scale_floats(p.scale_b, p.n, p.k) * sizeof(float));
+    if (p.scale_b.zero_points) place(l.zero_b, l.scale_b.bytes);
+    if (e.out_scale == CARAT_OUT_SCALE_TENSOR) place(l.out_scale, sizeof(float));
+    if (e.out_scale == CARAT_OUT_SCALE_ROW) place(l.out_scale, batch * p.m * sizeof(float));
+    if (e.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128)
+        place(l.d_scales, batch * p.m * ceil_div(columns, 128) * sizeof(float));
+    if (e.amax) place(l.amax, sizeof(float));
+    if (p.mode == CARAT_GROUPED) place(l.group_sizes, p.batch * sizeof(int32_t));
+    return l;
+}
+
+OperandSets::OperandSets(const Context& context, const carat_problem& problem, size_t count, uint64_t seed,
+                         double alpha, double beta)
+    : context_(context), layout_(lay_out(problem)) {
+    memory_ = Buffer(context, std::max<size_t>(count * layout_.total, 1));
+    auto* base = static_cast<unsigned char*>(memory_.data());
+    fill_set(context, problem, layout_, base, seed);
+    for (size_t i = 0; i < count; ++i) {
+        unsigned char* set = base + i * layout_.total;
+        if (i && layout_.total) check(carat_memory_copy(context.get(), set, base, layout_.total));
+        sets_.push_back(bind(layout_, set, alpha, beta));
+    }
+}
+
+void OperandSets::upload(const Slot& slot, const void* host, size_t bytes) {
+    if (bytes != slot.bytes) fail(kTaskFailed, "an operand of {} bytes was given {} bytes", slot.bytes, bytes);
+    auto* base = static_cast<unsigned char*>(memory_.data());
+    for (size_t i = 0; bytes && i < size(); ++i)
+        check(carat_memory_copy(context_.get(), base + i * layout_.total + slot.offset, host, bytes));
+}
+
+void OperandSets::set_workspace(Buffer& workspace) {
+    for (Operands& operands : sets_) {
+        operands.workspace = workspace.data();
+        operands.workspace_bytes = workspace.size();
+    }
+}
+
+std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type,
+                                            int64_t count) {
+    carat_context_options options = Context::default_options();
+    options.backend = CARAT_BACKEND_CPU;
+    const Context cpu(options);
+    carat_problem problem = gemm_problem(count, 1, 1, from_type, "nn");
+    problem.d.dtype = to_type;
+    Bytes one(8), result(matrix_bytes(to_type, CARAT_ROW_MAJOR, count, 1));
+    const float unit = 1;
+    if (from_type == CARAT_F32)
+        std::memcpy(one.data(), &unit, sizeof unit);
+    else if (from_type == CARAT_F64) {
+        const double wide = 1;
+        std::memcpy(one.data(), &wide, sizeof wide);
+    } else if (from_type == CARAT_S8)
+        one[0] = 1;
+    else
+        one = convert_elements(&unit, CARAT_F32, from_type, 1);
+    gemm(cpu, problem, {.a = from, .b = one.data(), .d = result.data()});
+    return result;
+}
+
+}  // namespace carat::cli

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "progress.hpp"
+
+namespace carat::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Five times the 50 MB L2 cache of an H200.
+constexpr size_t kColdBytesGpu = size_t(256) << 20;
+// Beyond this many sets a pass is flushed instead: graphs of more launches take long to build.
+constexpr size_t kMostSets = 1024;
+// Shorter CPU samples would measure the clock.
+constexpr double kLeastSampleSeconds = 50e-6;
+// A graph of a single short kernel would time the launch of the graph.
+constexpr size_t kLeastLaunches = 4;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+    const double place = q * double(sorted.size() - 1);
+    const size_t low = static_cast<size_t>(place), high = std::min(low + 1, sorted.size() - 1);
+    return sorted[low] + (place - double(low)) * (sorted[high] - sorted[low]);
+}
+
+// Standard error of the median relative to it, from the quartiles, so that outliers do not keep the run going.
+double noise_of(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    const double spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / 1.349;
+    const double median = quantile(samples, 0.5);
+    return median > 0 ? 1.2533 * spread / std::sqrt(double(samples.size())) / median : 0;
+}
+
+size_t last_level_cache() {
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? static_cast<size_t>(bytes) : size_t(32) << 20;
+}
+
+bool is_cuda(const Context& context) {
+    return context.backend() == CARAT_BACKEND_CUDA;
+}
+
+}  // namespace
+
+Timing summarize(std::vector<double> samples) {
+    if (samples.empty()) return {};
+    std::sort(samples.begin(), samples.end());
+    return {quantile(samples, 0.5), quantile(samples, 0.05), quantile(samples, 0.95), samples.size()};
+}
+
+std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budget& budget) {
+    for (const Sampler& sampler : contestants) {
+        const auto begin = Clock::now();
+        do sampler();
+        while (seconds_since(begin) < budget.warm_up);
+    }
+    std::vector<std::vector<double>> samples(contestants.size());
+    const auto begin = Clock::now();
+    while (true) {
+        for (size_t i = 0; i < contestants.size(); ++i) samples[i].push_back(contestants[i]());
+        const double spent = seconds_since(begin);
+        const size_t count = samples.empty() ? budget.least : samples[0].size();
+        if (stop_asked() != kOk && count >= std::min<size_t>(3, budget.least)) break;
+        if (spent > 4 * budget.seconds) break;
+        if (count < budget.least) continue;
+        const bool quiet =
+            std::all_of(samples.begin(), samples.end(), [&](const auto& s) { return noise_of(s) < budget.noise; });
+        if (quiet || spent > budget.seconds) break;
+    }
+    std::vector<Timing> timings;
+    for (const auto& s : samples) timings.push_back(summarize(s));
+    return timings;
+}
+
+size_t cold_sets(const Context& context, size_t bytes_per_set) {
+    const size_t cold = is_cuda(context) ? kColdBytesGpu : 2 * last_level_cache();
+    if (bytes_per_set == 0 || bytes_per_set > cold) return 1;
+    return std::min(cold / bytes_per_set + 1, kMostSets);
+}
+
+std::unique_ptr<OperandSets> allocate_cold(const Context& context, const carat_problem& problem, uint64_t seed,
+                                           double alpha, double beta) {
+    size_t sets = cold_sets(context, lay_out(problem).total);
+    while (true) {
+        try {
+            return std::make_unique<OperandSets>(context, problem, sets, seed, alpha, beta);
+        } catch (const Error& error) {
+            if (error.status() != CARAT_ALLOC_FAILED || sets == 1) throw;
+            sets = (sets + 1) / 2;
+        }
+    }
+}
+
+Repeater::Repeater(const Context& context, const Stream& stream, const OperandSets& sets, const Enqueue& enqueue)
+    : stream_(stream), sets_(sets), enqueue_(enqueue) {
+    if (!is_cuda(context)) return;
+    launches_ = (std::max(kLeastLaunches, sets.size()) + sets.size() - 1) / sets.size() * sets.size();
+    enqueue_(sets_[0], stream_.get());  // whatever is done only once is done outside of the graph
+    stream_.synchronize();
+    graph_ = std::make_unique<Graph>(Graph::capture(context, stream_, [&] {
+        for (size_t i = 0; i < launches_; ++i) enqueue_(sets_[i % sets_.size()], stream_.get());
+    }));
+    if (sets.size() * sets.bytes() < kColdBytesGpu) flush_ = std::make_unique<Buffer>(context, kColdBytesGpu);
+}
+
+double Repeater::sample() {
+    if (!graph_) return sample_cpu();
+    if (flush_) flush_->fill(0);
+    return graph_->launch(stream_) / double(launches_);
+}
+
+double Repeater::sample_cpu() {
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < launches_; ++i) {
+        enqueue_(sets_[next_], nullptr);
+        next_ = (next_ + 1) % sets_.size();
+    }
+    const double seconds = seconds_since(begin);
+    const double us = seconds * 1e6 / double(launches_);
+    if (seconds < kLeastSampleSeconds) launches_ = std::min<size_t>(launches_ * 2, 65536);
+    return us;
+}
+
+}  // namespace carat::cli

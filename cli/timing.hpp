@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// timing.hpp: how a problem is timed. On a GPU: operands rotated through more than the L2 cache, launches inside CUDA
+// graphs, one device time a graph. On the CPU: operands rotated through more than the last-level cache. In both:
+// warm-up, then samples of all contestants in turn until the median is known to 0.5 % or the budget is spent.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "operands.hpp"
+
+namespace carat::cli {
+
+struct Timing {
+    double us = 0, p05_us = 0, p95_us = 0;
+    size_t samples = 0;
+};
+
+// One sample: microseconds of one execution, as the mean over however many executions the sampler makes.
+using Sampler = std::function<double()>;
+
+struct Budget {
+    double seconds = 1.5;   // for all contestants of a problem
+    size_t least = 10;      // samples of each, unless they take more than four budgets
+    double noise = 0.005;   // relative standard error of the median to stop at
+    double warm_up = 0.02;  // seconds
+};
+
+// In turn: ours, peer, ours, peer, ... so that a drift of the clocks meets all of them alike.
+std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budget& budget);
+Timing summarize(std::vector<double> samples);
+
+// Operand sets that one pass must go through so that nothing of a set is left in cache when its turn comes again.
+size_t cold_sets(const Context& context, size_t bytes_per_set);
+// The sets, fewer of them if memory is short.
+std::unique_ptr<OperandSets> allocate_cold(const Context& context, const carat_problem& problem, uint64_t seed,
+                                           double alpha, double beta);
+
+// Executes what `enqueue` enqueues for each operand set and times it: a CUDA graph of one pass over the sets, or direct
+// calls on the CPU.
+class Repeater {
+  public:
+    using Enqueue = std::function<void(const Operands& operands, void* stream)>;
+    Repeater(const Context& context, const Stream& stream, const OperandSets& sets, const Enqueue& enqueue);
+    double sample();
+    size_t launches() const { return launches_; }
+
+  private:
+    double sample_cpu();
+    const Stream& stream_;
+    const OperandSets& sets_;
+    Enqueue enqueue_;
+    std::unique_ptr<Graph> graph_;
+    std::unique_ptr<Buffer> flush_;  // where one pass is too small to push the former one out of the L2 cache
+    size_t launches_ = 1, next_ = 0;
+};
+
+}  // namespace carat::cli
