@@ -92,7 +92,7 @@ void carat_product(benchmark::State& state, Isa isa, bool bf16, bool nt) {
     p.batch = 1, p.m = p.n = p.k = n;
     p.a = {dtype, CARAT_ROW_MAJOR, n, 0}, p.b = {dtype, nt ? CARAT_COL_MAJOR : CARAT_ROW_MAJOR, n, 0};
     p.c = {CARAT_NONE, CARAT_ROW_MAJOR, n, 0}, p.d = {CARAT_F32, CARAT_ROW_MAJOR, n, 0};
-    carat::Operands o{};
+    carat_operands o{};
     o.a = bf16 ? static_cast<const void*>(data.a16.data()) : data.a.data();
     o.b = bf16 ? static_cast<const void*>(data.b16.data()) : data.b.data();
     o.d = data.d.data();

@@ -48,7 +48,7 @@ TEST(Select, AnswersMatchTheGoldenFile) {
     grouped.mode = CARAT_GROUPED, grouped.group_form = CARAT_GROUP_M_OFFSETS, grouped.batch = 4;
     text += transcript(*api::validate_problem(&grouped), h200());
 
-    const std::filesystem::path golden = std::filesystem::path(__FILE__).parent_path() / "golden" / "select.txt";
+    const std::filesystem::path golden = std::filesystem::path(CARAT_SOURCE_DIR) / "tests/dispatch/golden/select.txt";
     std::ifstream file(golden);
     std::stringstream expected;
     expected << file.rdbuf();
@@ -86,7 +86,7 @@ TEST(Select, ForcedKernels) {
 TEST(Registry, RowsAreNamedOnceAndEndInTheReference) {
     for (const Row& row : registry()) {
         EXPECT_EQ(find_row(row.name), &row);
-        EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(__FILE__).parent_path() / "../.." / row.source))
+        EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(CARAT_SOURCE_DIR) / row.source))
             << row.source;
         EXPECT_EQ(std::string(row.summary).back(), '.') << row.name;
     }
