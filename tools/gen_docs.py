@@ -70,12 +70,20 @@ def merged(entries, axes):
     return rows
 
 
+def operands_of(row):
+    """The row's lines for the support table: (A x B products, D, layouts, problems)."""
+    groups = {}
+    for a, b, *rest in merged(row["supports"], ("a", "b", "d", "layouts", "modes")):
+        groups.setdefault(tuple(map(listed, rest)), []).append(listed(a) if a == b and len(a) == 1 else f"({listed(a)} x {listed(b)})")
+    return tuple((", ".join(pairs), *rest) for rest, pairs in groups.items())
+
+
 def support(listing, root, argument):
-    rows = []
+    names = {}  # kernels that take the same share their lines
     for row in listing["rows"]:
-        for a, b, d, layouts, modes in merged(row["supports"], ("a", "b", "d", "layouts", "modes")):
-            rows.append([code(row["name"]), row["backend"], listed(a), listed(b), listed(d), listed(layouts), listed(modes)])
-    return table(["kernel", "runs on", "A", "B", "D", "layouts", "problems"], rows)
+        names.setdefault((row["backend"], operands_of(row)), []).append(code(row["name"]))
+    rows = [[", ".join(kernels), backend, *line] for (backend, lines), kernels in names.items() for line in lines]
+    return table(["kernels", "run on", "A and B", "D", "layouts", "problems"], rows)
 
 
 def kernels(listing, root, argument):

@@ -62,7 +62,7 @@ Status write_directly(const std::string& path, std::span<const std::span<const s
     return write_parts(fd, parts, path);
 }
 
-// The file that a chain of links ends in, even if that file does not exist yet.
+// The file that a chain of links ends in, or the path itself where there is none yet.
 std::string resolved(const std::string& path) {
     char* real = ::realpath(path.c_str(), nullptr);
     if (!real) return path;

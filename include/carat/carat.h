@@ -170,8 +170,8 @@ typedef enum carat_activation {
     CARAT_ACT_SIGMOID = 5
 } carat_activation;
 
-/* Gated epilogues: N counts the columns of B; D has N/2 columns, activation(gate) * up. The activation must be SILU or a
- * GELU. */
+/* Gated epilogues: N counts the columns of B, of C and of a bias along N; D has N/2 columns, activation(gate) * up. The
+ * activation must be SILU or a GELU; D cannot be C. */
 typedef enum carat_gate {
     CARAT_GATE_NONE = 0,
     CARAT_GATE_INTERLEAVED = 1, /* columns 2j (gate) and 2j+1 (up) */

@@ -49,7 +49,7 @@ class HostCopy {
         const int64_t d_rows = p_.m * count, blocks = ceil_div(p_.d_cols(), 128);
         CARAT_TRY(fetch(host.a, bytes_of(p_.a.dtype, footprint(p_.a, p_.m, p_.a_cols(), count))));
         CARAT_TRY(fetch(host.b, bytes_of(p_.b.dtype, footprint(p_.b, p_.b_rows(), p_.n, count))));
-        CARAT_TRY(fetch(host.c, p_.has_c() ? bytes_of(p_.c.dtype, footprint(p_.c, p_.m, p_.d_cols(), count)) : 0));
+        CARAT_TRY(fetch(host.c, p_.has_c() ? bytes_of(p_.c.dtype, footprint(p_.c, p_.m, p_.n, count)) : 0));
         CARAT_TRY(fetch(host.d, bytes_of(p_.d.dtype, footprint(p_.d, p_.m, p_.d_cols(), count))));
         CARAT_TRY(fetch(host.bias, bias_bytes(count)));
         CARAT_TRY(fetch(host.scale_a, 4 * scale_floats(p_.scale_a, p_.m, p_.k, count)));

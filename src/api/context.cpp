@@ -46,16 +46,6 @@ Result<int> wanted_threads(const carat_context_options& options) {
     return value;
 }
 
-Result<carat_jit> wanted_jit(const carat_context_options& options) {
-    if (options.jit < CARAT_JIT_AUTO || options.jit > CARAT_JIT_FORCE)
-        return fail(CARAT_INVALID_VALUE, "jit is {}: use AUTO, NEVER or FORCE of carat_jit", int(options.jit));
-    const auto text = env::get("CARAT_JIT");
-    if (options.jit != CARAT_JIT_AUTO || !text || *text == "auto") return options.jit;
-    if (*text == "never") return CARAT_JIT_NEVER;
-    if (*text == "force") return CARAT_JIT_FORCE;
-    return fail(CARAT_INVALID_VALUE, "CARAT_JIT is '{}': use auto, never or force", *text);
-}
-
 Status open_planning_target(carat_context_s& context, const char* name) {
     CARAT_ASSIGN(context.runtime.target, find_gpu(name));
     context.backend = CARAT_BACKEND_CUDA;
@@ -89,14 +79,15 @@ Status create(const carat_context_options& options, carat_context_t* out) {
                     options.target);
     CARAT_ASSIGN(const carat_backend backend, wanted_backend(options));
     CARAT_ASSIGN(const int threads, wanted_threads(options));
-    CARAT_ASSIGN(const carat_jit policy, wanted_jit(options));
+    if (options.jit < CARAT_JIT_AUTO || options.jit > CARAT_JIT_FORCE)
+        return fail(CARAT_INVALID_VALUE, "jit is {}: use AUTO, NEVER or FORCE of carat_jit", int(options.jit));
     auto context = std::make_unique<carat_context_s>();
     context->runtime.threads = std::make_shared<cpu::ThreadPool>(threads);
     if (options.target)
         CARAT_TRY(open_planning_target(*context, options.target));
     else
         CARAT_TRY(open_backend(*context, backend, options.device));
-    context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{policy, options.cache_dir});
+    context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{options.jit, options.cache_dir});
     for (const std::string& name : env::unknown())
         log::warn_once(
             name,

@@ -168,10 +168,13 @@ std::vector<Part> reference_parts(const Problem& p, const carat_operands& o) {
 }
 
 Scalars reference_scalars(const Problem& p, const carat_operands& o) {
-    if (!p.epilogue.scalars_on_device) return {o.alpha, p.has_c() ? o.beta : 0};
+    // f32 unless the problem is f64, from either place, so that both give the same bits.
     const carat_dtype dtype = p.a.dtype == CARAT_F64 ? CARAT_F64 : CARAT_F32;
-    return {o.alpha_device ? load_f64(o.alpha_device, dtype, 0) : 1,
-            p.has_c() && o.beta_device ? load_f64(o.beta_device, dtype, 0) : 0};
+    const bool on_device = p.epilogue.scalars_on_device;
+    const auto take = [&](const void* device, double host) {
+        return on_device && device ? load_f64(device, dtype, 0) : round_to(dtype, host);
+    };
+    return {take(o.alpha_device, o.alpha), p.has_c() ? take(o.beta_device, o.beta) : 0};
 }
 
 std::vector<ReferenceTile> reference_tiles(const Problem& p, const std::vector<Part>& parts) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Modules: one kernel each, loaded for every context of a device through the driver's library interface.
 #include "cuda/device.hpp"
 #include "cuda/device_core.hpp"
 #include "jit/jit.hpp"

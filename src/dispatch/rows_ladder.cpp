@@ -9,6 +9,7 @@ namespace carat {
 namespace {
 
 constexpr int64_t kMaxGridX = 2147483647;
+constexpr unsigned kResidentThreads = 1024;
 
 // ---------------------------------------------------------------- what both rungs take
 
@@ -111,6 +112,8 @@ Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config&
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(tile_count(p, config), 1, kMaxGridX));
     kernel.constants = epilogue_constants(p);
     kernel.constants.emplace_back("kThreads", std::to_string(kernel.shape.threads));
+    // 1024 threads an SM, which leaves 64 registers to each. Without this bound ptxas aims at 1536 and more and spills.
+    kernel.constants.emplace_back("kMinBlocks", std::to_string(std::max(1u, kResidentThreads / kernel.shape.threads)));
     return prepare_cuda(p, config, kernel, runtime);
 }
 

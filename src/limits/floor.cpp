@@ -98,7 +98,7 @@ double output_bytes(const Problem& p, const Copies& copies, bool reads_c) {
     double bytes = copies.d * matrix_bytes(p.d.dtype, p.m, cols);
     if (reads_c && p.has_c()) {
         const bool shared = p.mode == CARAT_BATCHED && p.c.batch_stride == 0;
-        bytes += (shared ? 1 : copies.d) * matrix_bytes(p.c.dtype, p.m, cols);
+        bytes += (shared ? 1 : copies.d) * matrix_bytes(p.c.dtype, p.m, p.n);
     }
     if (e.out_scale == CARAT_OUT_SCALE_TENSOR) bytes += 4;
     if (e.out_scale == CARAT_OUT_SCALE_ROW) bytes += 4 * double(p.m);

@@ -4,7 +4,8 @@
 namespace carat {
 namespace {
 
-// What the user wrote, short enough for a sentence. Containers are not printed: dump() recurses, and a hostile file nests.
+// What the user wrote, short enough for a sentence. Containers are not printed: dump() recurses, and a hostile file
+// nests.
 std::string shown(const nlohmann::json& value) {
     if (value.is_array()) return "[...]";
     if (value.is_object()) return "{...}";

@@ -66,7 +66,7 @@ carat_problem any_problem() {
     p.a = any_matrix(p.a.dtype, p.m, p.k, p.a.order);
     p.b = any_matrix(p.b.dtype, p.k, p.n, p.b.order);
     p.d = any_matrix(p.d.dtype, p.m, columns, any_of({CARAT_ROW_MAJOR, CARAT_COL_MAJOR}));
-    if (*rc::gen::inRange(0, 2)) p.c = any_matrix(p.d.dtype, p.m, columns, p.d.order);
+    if (*rc::gen::inRange(0, 2)) p.c = any_matrix(p.d.dtype, p.m, p.n, p.d.order);
     return p;
 }
 
@@ -93,7 +93,7 @@ struct Case {
         const int64_t columns = p.d_cols();
         a = random_values(p.a.dtype, elements_of(p.a, p.m, p.k, p.batch), 1);
         b = random_values(p.b.dtype, elements_of(p.b, p.k, p.n, p.batch), 2);
-        if (p.has_c()) c = random_values(p.c.dtype, elements_of(p.c, p.m, columns, p.batch), 3);
+        if (p.has_c()) c = random_values(p.c.dtype, elements_of(p.c, p.m, p.n, p.batch), 3);
         bias = random_values(p.epilogue.bias_dtype ? p.epilogue.bias_dtype : CARAT_F32, std::max(p.m, p.n) + 1, 4);
         out_scale = random_values(CARAT_F32, p.m * p.batch + 1, 5);
         d.resize(size_t(bytes_of(p.d.dtype, elements_of(p.d, p.m, columns, p.batch)) + 2 * kMargin));

@@ -225,7 +225,7 @@ TEST_F(DeviceTest, ModulesThatCannotBeLoadedOrLaunched) {
 TEST_F(DeviceTest, ManyThreadsOnTwoDevices) {
     const std::shared_ptr<Device> devices[] = {open(0), open(1)};
     std::vector<std::unique_ptr<Module>> modules;
-    for (const auto& device : devices) modules.push_back(std::move(*Module::load(device, cubin(), 0, "k")));
+    for (const auto& device : devices) modules.push_back(Module::load(device, cubin(), 0, "k").value());
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t)
         threads.emplace_back([&, t] {

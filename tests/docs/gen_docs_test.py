@@ -93,8 +93,10 @@ class GenDocs(unittest.TestCase):
 
     def test_support_is_exact_and_short(self):
         lines = part("support").splitlines()
-        self.assertEqual(lines[2:], ["| `v0` | cuda | f32 | f32 | f32 | nt, nn | single |", "| `ref` | cpu | f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single |",
-                                     "| `ref` | cpu | s8 | s8 | s32 | nt, nn | single |"])
+        self.assertEqual(lines[2:], ["| `v0` | cuda | f32 | f32 | nt, nn | single |", "| `ref` | cpu | (f16, bf16 x f16, bf16) | f32, s8 | nt, nn | single |",
+                                     "| `ref` | cpu | s8 | s32 | nt, nn | single |"])
+        twins = {**LISTING, "rows": [{**LISTING["rows"][0], "name": name} for name in ("v0", "v1")]}
+        self.assertEqual(gen_docs.support(twins, ROOT, "").splitlines()[2:], ["| `v0`, `v1` | cuda | f32 | f32 | nt, nn | single |"])
         self.assertIn("Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
         self.assertIn("| f32 | f32 | f32 | nt, nn | single | bias | rowwise |", part("kernels"))
         self.assertIn("| f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single | bias | none |", part("kernels"))

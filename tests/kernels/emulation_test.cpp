@@ -62,7 +62,8 @@ enum class Kernel { v0, v1 };
 
 // Runs a case in up to `blocks` blocks (0: one a tile); "" or what is wrong.
 template <class Config>
-std::string run(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned blocks = 0, Order order = Order::forward) {
+std::string run(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned blocks = 0,
+                Order order = Order::forward) {
     float amax = 0;
     if (gemm.problem.epilogue.amax) operands.amax = &amax;
     const auto params = params_of(gemm.problem, operands);

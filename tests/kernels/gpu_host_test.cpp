@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host side on a real GPU: threads and streams, two devices, graphs, contexts of the caller, tensor maps.
+#include <thread>
+
+#include "cuda/driver.hpp"
+#include "cuda/tensor_map.hpp"
+#include "kernels/gpu.hpp"
+
+namespace carat::test {
+namespace {
+
+using GpuHost = GpuTest;
+
+TEST_F(GpuHost, EightThreadsOnStreamsOfTheirOwn) {
+    const Problem p = f32_problem(65, 129, 70, "nt");
+    for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        const auto executable = prepare(kernel, p, runtime_);
+        ASSERT_NE(executable, nullptr);
+        std::vector<std::string> errors(8);
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < 8; ++t)
+            threads.emplace_back([&, t] {
+                auto stream = device_->stream_create();
+                if (!stream.ok()) return void(errors[t] = stream.status().sentence());
+                GemmCase gemm(p, Data::integers, t);
+                {
+                    const DeviceCase memory(*device_, gemm);
+                    for (int i = 0; i < 50 && errors[t].empty(); ++i) {
+                        Status status = executable->execute(memory.operands(gemm), *stream);
+                        if (status.ok()) status = device_->stream_synchronize(*stream);
+                        if (!status.ok()) errors[t] = status.sentence();
+                    }
+                    memory.fetch(gemm);
+                }
+                if (errors[t].empty()) errors[t] = gemm.verify();
+                device_->stream_destroy(*stream);
+            });
+        for (std::thread& thread : threads) thread.join();
+        for (const std::string& error : errors) EXPECT_EQ(error, "");
+    }
+}
+
+TEST_F(GpuHost, TwoDevicesInOneProcess) {
+    if (cuda::driver_info()->devices < 2) GTEST_SKIP() << "one GPU only";
+    const Problem p = f32_problem(65, 129, 70, "nt");
+    std::vector<std::thread> threads;
+    std::vector<std::string> errors(2);
+    for (int ordinal = 0; ordinal < 2; ++ordinal)
+        threads.emplace_back([&, ordinal] {
+            auto device = cuda::Device::open(ordinal);
+            if (!device.ok()) return void(errors[size_t(ordinal)] = device.status().sentence());
+            Runtime runtime = runtime_for(*device);
+            for (const Kernel& kernel : cuda_kernels(p, runtime.target)) {
+                GemmCase gemm(p, Data::integers, unsigned(ordinal));
+                const auto executable = prepare(kernel, p, runtime);
+                const DeviceCase memory(**device, gemm);
+                if (Status s = executable->execute(memory.operands(gemm), nullptr); !s.ok())
+                    errors[size_t(ordinal)] = s.sentence();
+                memory.fetch(gemm);
+                if (errors[size_t(ordinal)].empty()) errors[size_t(ordinal)] = gemm.verify();
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST_F(GpuHost, TheFirstLaunchCanBeCapturedAndReplayed) {
+    Problem p = f32_problem(65, 129, 70, "nt");
+    p.epilogue.amax = 1;
+    for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        const Watchdog watchdog;
+        const auto executable = prepare(kernel, p, runtime_);
+        GemmCase gemm(p, Data::integers);
+        const DeviceCase memory(*device_, gemm);
+        auto stream = device_->stream_create();
+        ASSERT_TRUE(stream.ok());
+        ASSERT_TRUE(device_->graph_begin(*stream).ok());
+        const Status status = executable->execute(memory.operands(gemm), *stream);
+        EXPECT_TRUE(status.ok()) << status.sentence();
+        auto graph = device_->graph_end(*stream);
+        ASSERT_TRUE(graph.ok()) << graph.status().sentence();
+        for (int replay = 0; replay < 3; ++replay) {
+            const auto elapsed = (*graph)->launch(*stream);
+            ASSERT_TRUE(elapsed.ok()) << elapsed.status().sentence();
+            EXPECT_GT(*elapsed, 0);
+            const float amax = memory.fetch(gemm);
+            EXPECT_EQ(gemm.verify(amax), "") << "replay " << replay;
+        }
+        device_->stream_destroy(*stream);
+    }
+}
+
+TEST_F(GpuHost, ACallersOwnContextIsUsedAndLeftCurrent) {
+    const cuda::Driver* driver = *cuda::driver();
+    using Create = int(cuda::CuContext*, unsigned, cuda::CuDevice);
+    using Destroy = int(cuda::CuContext);
+    const auto create = reinterpret_cast<Create*>(driver->library.symbol("cuCtxCreate_v2"));
+    const auto destroy = reinterpret_cast<Destroy*>(driver->library.symbol("cuCtxDestroy_v2"));
+    ASSERT_NE(create, nullptr);
+    cuda::CuContext mine = nullptr, now = nullptr;
+    ASSERT_EQ(create(&mine, 0, 0), 0);  // and current
+    {
+        auto device = cuda::Device::open(-1);
+        ASSERT_TRUE(device.ok()) << device.status().sentence();
+        Runtime runtime = runtime_for(*device);
+        const Problem p = f32_problem(33, 40, 20, "nt");
+        for (const Kernel& kernel : cuda_kernels(p, runtime.target)) {
+            GemmCase gemm(p, Data::integers);
+            const auto executable = prepare(kernel, p, runtime);
+            const DeviceCase memory(**device, gemm);
+            EXPECT_EQ(run(*executable, **device, memory.operands(gemm)), "");
+            memory.fetch(gemm);
+            EXPECT_EQ(gemm.verify(), "");
+        }
+        EXPECT_EQ(driver->context_current(&now), 0);
+        EXPECT_EQ(now, mine);
+    }
+    EXPECT_EQ(destroy(mine), 0);
+    EXPECT_EQ(driver->context_current(&now), 0);
+    EXPECT_EQ(now, nullptr);
+}
+
+TEST_F(GpuHost, TensorMapsAndDeviceState) {
+    if (runtime_.target.cc_major >= 9) {
+        const DeviceMemory memory(*device_, 128 * 256 * 4);
+        cuda::TensorMapDesc desc;
+        desc.dtype = CARAT_F32;
+        desc.address = memory.floats();
+        desc.rank = 2;
+        desc.dims[0] = 256, desc.dims[1] = 128;
+        desc.strides_bytes[1] = 1024;
+        desc.box[0] = 32, desc.box[1] = 64;
+        desc.swizzle = cuda::Swizzle::bytes_128;
+        const auto map = cuda::encode_tensor_map(**cuda::driver(), desc);
+        EXPECT_TRUE(map.ok()) << map.status().sentence();
+    }
+    const cuda::DeviceState state = device_->state();
+    if (state.driver.empty()) GTEST_SKIP() << "NVML is not there";
+    EXPECT_GT(state.sm_clock_mhz, 0);
+    EXPECT_GT(state.temperature_c, 0);
+}
+
+}  // namespace
+}  // namespace carat::test

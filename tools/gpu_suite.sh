@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu_suite.sh OUT: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
+# part of the GPU tests under compute-sanitizer, and the f32 benches with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt,
+# doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, logs/*.txt and summary.json. Every step has a time limit;
+# the exit code is 1 if a step failed. CARAT_BUILD names another build directory than build/.
+set -uo pipefail
+
+if [ $# -ne 1 ]; then
+    echo "usage: tools/gpu_suite.sh OUT (a directory for the results)" >&2
+    exit 2
+fi
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${CARAT_BUILD:-$root/build}
+mkdir -p "$1"/{tests,sanitizer,bench,logs} || exit 2
+out=$(cd "$1" && pwd)
+# A cache of its own: the machine's home may be read-only, and a fresh one shows the real compile times.
+export CARAT_CACHE_DIR=${CARAT_CACHE_DIR:-$out/cache}
+mkdir -p "$CARAT_CACHE_DIR" && chmod 700 "$CARAT_CACHE_DIR"
+
+names=() states=() seconds=() failures=0
+
+note() {  # NAME STATE SECONDS
+    names+=("$1") states+=("$2") seconds+=("$3")
+    printf '%-44s %-12s %5s s\n' "$1" "$2" "$3"
+}
+
+# step NAME LIMIT_SECONDS COMMAND...: its output goes to logs/NAME.txt.
+step() {
+    local name=$1 limit=$2 code start=$SECONDS
+    shift 2
+    timeout --kill-after=10 "$limit" "$@" >"$out/logs/$name.txt" 2>&1
+    code=$?
+    finish "$name" "$code" "$((SECONDS - start))"
+}
+
+# json_step NAME LIMIT_SECONDS FILE COMMAND...: standard output is the result.
+json_step() {
+    local name=$1 limit=$2 file=$3 code start=$SECONDS
+    shift 3
+    timeout --kill-after=10 "$limit" "$@" >"$file" 2>"$out/logs/$name.txt"
+    code=$?
+    if [ "$code" -eq 0 ] && [ ! -s "$file" ]; then
+        echo "no output was written" >>"$out/logs/$name.txt"
+        code=1
+    fi
+    finish "$name" "$code" "$((SECONDS - start))"
+}
+
+finish() {  # NAME CODE SECONDS
+    case $2 in
+    0) note "$1" passed "$3" ;;
+    124 | 137) note "$1" "timed out" "$3" ;;
+    *) note "$1" "failed ($2)" "$3" ;;
+    esac
+    if [ "$2" -ne 0 ]; then
+        failures=$((failures + 1))
+        tail -n 15 "$out/logs/$1.txt" | sed 's/^/    /'
+    fi
+}
+
+tests() {
+    local binary name
+    for binary in "$build"/tests/*_tests; do
+        [ -x "$binary" ] || continue
+        name=$(basename "$binary")
+        step "$name" 300 "$binary" --gtest_output="json:$out/tests/$name.json"
+    done
+    [ -x "$build/tests/kernels_tests" ] || step kernels_tests_built 5 test -x "$build/tests/kernels_tests"
+}
+
+sanitizer() {
+    local tool
+    local sanitizer
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+    if [ -z "$sanitizer" ]; then
+        note "compute-sanitizer (not installed)" skipped 0
+        return
+    fi
+    local filter='GpuContract.BetaZero*:GpuContract.AlphaZero*:GpuContract.DMayBeC:GpuContract.Repeats*'
+    filter+=':GpuContract.Primes*:GpuHost.TheFirstLaunch*'
+    for tool in memcheck racecheck; do
+        step "sanitizer_$tool" 240 "$sanitizer" --tool "$tool" --error-exitcode 1 --log-file "$out/sanitizer/$tool.txt" \
+            "$build/tests/kernels_tests" --gtest_filter="$filter"
+    done
+}
+
+bench() {
+    local size row carat=$build/cli/carat
+    json_step doctor 60 "$out/doctor.json" "$carat" doctor --json
+    json_step bench_llama3.1-8b_f32 300 "$out/bench/llama3.1-8b_f32.json" \
+        "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
+    for size in 512 1024 2048 4096; do
+        json_step "bench_square_${size}_f32" 120 "$out/bench/square_${size}_f32.json" \
+            "$carat" bench --m $size --n $size --k $size --dtype f32 --layout nt --peer cublaslt --json
+        for row in v0_naive v1_shared; do
+            json_step "bench_square_${size}_$row" 120 "$out/bench/square_${size}_$row.json" \
+                "$carat" bench --m $size --n $size --k $size --dtype f32 --layout nn --kernel $row --json
+        done
+    done
+}
+
+summary() {
+    local i
+    {
+        printf '{"schema": "carat.gpu_suite/1", "failures": %d, "steps": [' "$failures"
+        for i in "${!names[@]}"; do
+            [ "$i" -eq 0 ] || printf ', '
+            printf '{"name": "%s", "state": "%s", "seconds": %d}' "${names[$i]}" "${states[$i]}" "${seconds[$i]}"
+        done
+        printf ']}\n'
+    } >"$out/summary.json"
+    echo
+    echo "$failures of ${#names[@]} steps failed; results are in $out"
+}
+
+step gpu_is_there 60 nvidia-smi
+cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
+tests
+sanitizer
+bench
+summary
+[ "$failures" -eq 0 ]
