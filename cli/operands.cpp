@@ -178,7 +178,7 @@ OperandLayout lay_out(const carat_problem& p) {
     const int64_t columns = columns_of_d(p);
     place(l.a, batch * matrix_bytes(p.a.dtype, p.a.order, p.m, p.k));
     place(l.b, weights * matrix_bytes(p.b.dtype, p.b.order, p.k, p.n));
-    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, columns));
+    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, p.n));
     place(l.d, batch * matrix_bytes(p.d.dtype, p.d.order, p.m, columns));
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE)

@@ -252,7 +252,7 @@ class Runs(Case):
     def test_every_type_and_feature(self):
         for flags in (["--dtype", "f64"], ["--dtype", "f16"], ["--dtype", "bf16", "--layout", "tn"], ["--dtype", "s8"], ["--dtype", "e4m3", "--recipe", "tensorwise"],
                       ["--dtype", "e5m2", "--recipe", "1x128,128x128", "--dtype-d", "f32"], ["--dtype", "bf16", "--dtype-b", "s4", "--recipe", "groupwise:4:zero"],
-                      ["--batch", "3", "--beta", "2"], ["--groups", "2"], ["--clamp", "-1,1", "--bias", "m"], ["--n", "8", "--gate", "split", "--activation", "silu"],
+                      ["--batch", "3", "--beta", "2"], ["--groups", "2"], ["--clamp", "-1,1", "--bias", "m"], ["--n", "8", "--gate", "split", "--activation", "silu", "--beta", "2"],
                       ["--dtype-d", "e4m3", "--out-scale", "1x128", "--amax"], ["--d-order", "col", "--alpha", "-0.5"], ["--compute", "tf32"], ["--m", "0"], ["--k", "0"]):
             with self.subTest(flags=flags):
                 given = SMALL if not {"--n", "--m", "--k"} & set(flags) else [x for pair in zip(SMALL[::2], SMALL[1::2]) if pair[0] not in flags for x in pair]
