@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cli_test.py CARAT: exit codes and sentences of bad input, the JSON of every subcommand field by field, comparison of
-results, colours, files, interruption. Everything runs on the CPU backend, so it is the same with and without a GPU."""
+"""cli_test.py CARAT [FAKE_CUDA]: exit codes and sentences of bad input, the JSON of every subcommand field by field, comparison of
+results, colours, files, interruption. Everything runs on the CPU backend, or on a CUDA
+driver that runs no kernel (FAKE_CUDA), so it is the same with and without a GPU."""
 import ast
 import json
 import math
@@ -17,6 +18,7 @@ import time
 import unittest
 
 CARAT = "carat"
+FAKE_CUDA = ""
 SMALL = ["--m", "5", "--n", "7", "--k", "9", "--backend", "cpu"]
 NUMBER, TEXT, FLAG = (int, float), str, bool
 MAYBE_NUMBER, MAYBE_TEXT = (int, float, type(None)), (str, type(None))
@@ -298,6 +300,58 @@ class Runs(Case):
         self.assertEqual(len(sweep), 12)
 
 
+class FakeGpu(Case):
+    """What only a GPU shows: its kernels are compiled and launched, and none of them computes anything."""
+
+    def setUp(self):
+        super().setUp()
+        if not FAKE_CUDA:
+            self.skipTest("built without the tests of src/cuda")
+        cache = self.dir / "cache"
+        cache.mkdir(mode=0o700)
+        self.gpu = {"CARAT_CUDA_PATH": FAKE_CUDA, "CARAT_CACHE_DIR": str(cache), "FAKE_CUDA_ANY_CODE": "1", "CARAT_CUBLASLT_PATH": "/no/libcublasLt.so"}
+        self.problem = ["--m", 64, "--n", 256, "--k", 256]
+
+    def needs_nvrtc(self):
+        if next(check for check in carat_json("doctor")["checks"] if check["name"] == "NVRTC")["state"] != "ok":
+            self.skipTest("there is no NVRTC here")
+
+    def test_compile_failures(self):
+        for setting in ({"CARAT_JIT": "never"}, {"CARAT_NVRTC_PATH": "/no/libnvrtc.so"}):
+            done = carat("run", *self.problem, expect=5, **self.gpu, **setting)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+
+    def test_wrong_results(self):
+        self.needs_nvrtc()
+        out = self.dir / "y.npy"
+        done = carat("run", *self.problem, "--check", "--json", "--out", out, expect=4, **self.gpu)
+        self.assertIs(json.loads(done.stdout)["check"]["ok"], False)
+        self.assertIn("is wrong: entry (", done.stderr)
+        self.assertFalse(out.exists())
+        done = carat("bench", *self.problem, "--budget", 0.05, "--json", expect=4, **self.gpu)
+        self.assertIs(json.loads(done.stdout)["results"][0]["check"]["ok"], False)
+
+    def test_bench_of_a_gpu(self):
+        self.needs_nvrtc()
+        done = carat("bench", *self.problem, "--budget", 0.05, "--no-check", "--peer", "cublaslt", "--json", **self.gpu)
+        data = json.loads(done.stdout)
+        self.assertEqual((data["env"]["backend"], data["env"]["device"]), ("cuda", "NVIDIA H200"))
+        self.assertIn("/no/libcublasLt.so", data["env"]["peers"]["cublaslt"]["left_out"])
+        self.assertIn("/no/libcublasLt.so", done.stderr)
+        self.has(data["results"][0], RESULT, exactly=True)
+        self.assertTrue(data["results"][0]["kernel"].startswith("v"))
+
+    def test_a_sweep_goes_on_after_a_problem_that_no_kernel_takes(self):
+        self.needs_nvrtc()
+        shapes = self.dir / "shapes.txt"
+        shapes.write_text("64 64 64 s8\n64 64 64 f32\n")
+        done = carat("bench", "--shapes", shapes, "--budget", 0.05, "--no-check", "--json", expect=3, **self.gpu)
+        data = json.loads(done.stdout)
+        self.assertEqual([r["dtype"] for r in data["results"]], ["f32"])
+        self.assertIn("s8", data["skipped"][0]["reason"])
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+
 class Compare(Case):
     OLD = [(1, 100, 99, 101), (2, 100, 99, 101), (3, 100, 99, 101), (4, 100, 99, 101), (5, 100, 99, 101)]
     NEW = [(1, 102, 101, 103), (2, 110, 108, 112), (3, 110, 95, 125), (4, 80, 79, 81), (6, 5, 4, 6)]
@@ -412,4 +466,6 @@ class Stopping(Case):
 
 if __name__ == "__main__":
     CARAT = os.path.abspath(sys.argv.pop(1))
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".so"):
+        FAKE_CUDA = os.path.abspath(sys.argv.pop(1))
     unittest.main()
