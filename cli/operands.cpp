@@ -169,7 +169,8 @@ OperandLayout lay_out(const carat_problem& p) {
     OperandLayout l;
     const auto place = [&l](Slot& slot, size_t bytes) {
         slot = {l.total, bytes, true};
-        l.total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        // An empty operand has a place of its own too: D must not lie where an input lies.
+        l.total += (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
         if (l.total > size_t(1e15))
             fail(kTaskFailed, "the operands would take more than 10^15 bytes: give smaller sizes");
     };
@@ -177,7 +178,7 @@ OperandLayout lay_out(const carat_problem& p) {
     const int64_t columns = columns_of_d(p);
     place(l.a, batch * matrix_bytes(p.a.dtype, p.a.order, p.m, p.k));
     place(l.b, weights * matrix_bytes(p.b.dtype, p.b.order, p.k, p.n));
-    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, columns));
+    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, p.n));
     place(l.d, batch * matrix_bytes(p.d.dtype, p.d.order, p.m, columns));
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE)
@@ -225,21 +226,23 @@ void OperandSets::set_workspace(Buffer& workspace) {
 
 std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_type, carat_dtype to_type,
                                             int64_t count) {
+    const float unit = 1;
+    if (to_type == CARAT_F64) {  // f64 results go with f64 operands only; from f32, which holds the others, it is exact
+        const Bytes narrow = from_type == CARAT_F32 ? Bytes() : convert_elements(from, from_type, CARAT_F32, count);
+        const auto* begin = static_cast<const float*>(from_type == CARAT_F32 ? from : narrow.data());
+        const std::vector<double> wide(begin, begin + count);
+        const auto* bytes = reinterpret_cast<const unsigned char*>(wide.data());
+        return Bytes(bytes, bytes + wide.size() * sizeof(double));
+    }
     carat_context_options options = Context::default_options();
     options.backend = CARAT_BACKEND_CPU;
     const Context cpu(options);
     carat_problem problem = gemm_problem(count, 1, 1, from_type, "nn");
     problem.d.dtype = to_type;
-    Bytes one(8), result(matrix_bytes(to_type, CARAT_ROW_MAJOR, count, 1));
-    const float unit = 1;
+    Bytes one(1, 1), result(matrix_bytes(to_type, CARAT_ROW_MAJOR, count, 1));
     if (from_type == CARAT_F32)
-        std::memcpy(one.data(), &unit, sizeof unit);
-    else if (from_type == CARAT_F64) {
-        const double wide = 1;
-        std::memcpy(one.data(), &wide, sizeof wide);
-    } else if (from_type == CARAT_S8)
-        one[0] = 1;
-    else
+        one.assign(reinterpret_cast<const unsigned char*>(&unit), reinterpret_cast<const unsigned char*>(&unit + 1));
+    else if (from_type != CARAT_S8)
         one = convert_elements(&unit, CARAT_F32, from_type, 1);
     gemm(cpu, problem, {.a = from, .b = one.data(), .d = result.data()});
     return result;

@@ -287,7 +287,9 @@ const char* layout_name(const carat_problem& p) {
 
 std::string dtype_name(const carat_problem& p) {
     const std::string a = carat_dtype_name(p.a.dtype), b = carat_dtype_name(p.b.dtype), d = carat_dtype_name(p.d.dtype);
-    return a == b && a == d ? a : fmt::format("{},{},{}", a, b, d);
+    std::string text = a == b && a == d ? a : fmt::format("{},{},{}", a, b, d);
+    if (p.compute != CARAT_COMPUTE_DEFAULT) text += fmt::format("/{}", word_of(kComputes, p.compute));
+    return text;
 }
 
 std::string recipe_name(const carat_problem& p) {
@@ -314,7 +316,6 @@ std::string epilogue_name(const carat_problem& p, double alpha, double beta) {
         words.push_back(fmt::format("out_scale_{}", word_of(kOutScales, e.out_scale)));
     if (e.amax) words.emplace_back("amax");
     if (p.d.order == CARAT_COL_MAJOR) words.emplace_back("d_col");
-    if (p.compute != CARAT_COMPUTE_DEFAULT) words.push_back(fmt::format("compute={}", word_of(kComputes, p.compute)));
     return join(words, "+");
 }
 

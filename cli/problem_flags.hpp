@@ -57,8 +57,9 @@ Context make_context(const MachineFlags& flags);
 uint64_t seed_of(const MachineFlags& flags);
 
 const char* layout_name(const carat_problem& problem);
-std::string dtype_name(const carat_problem& problem);   // "bf16", or "bf16,s4,f32" where they differ
-std::string recipe_name(const carat_problem& problem);  // "" if there is none
+std::string dtype_name(
+    const carat_problem& problem);  // "bf16"; "bf16,s4,f32" of A, B, D; "f32/tf32" with a compute mode
+std::string recipe_name(const carat_problem& problem);                               // "" if there is none
 std::string epilogue_name(const carat_problem& problem, double alpha, double beta);  // "" if there is none
 std::string shape_name(const carat_problem& problem);                                // "64 x 6144 x 4096 bf16 nt"
 double flops_of(const carat_problem& problem);

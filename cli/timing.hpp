@@ -48,6 +48,7 @@ class Repeater {
 
   private:
     double sample_cpu();
+    void capture(const Context& context, size_t passes);
     const Stream& stream_;
     const OperandSets& sets_;
     Enqueue enqueue_;

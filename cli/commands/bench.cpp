@@ -133,6 +133,7 @@ Table result_table(const Bench& bench, const std::vector<Result>& results) {
     for (const Result& r : results) {
         std::vector<Cell> row = {r.name.empty() ? shape_name(r.problem) : r.name + ", " + shape_name(r.problem)};
         if (!r.refusal.empty()) {
+            row.resize(titles.size() - 1, Cell("-"));
             row.push_back(Cell("no: " + r.refusal, Tone::warning));
             table.add(row);
             continue;

@@ -116,6 +116,7 @@ void add_row(Table& table, const LayerResult& r) {
     const carat_problem& p = r.problem;
     std::vector<Cell> row = {r.layer, std::to_string(p.m), std::to_string(p.n), std::to_string(p.k)};
     if (!r.skipped.empty()) {
+        row.resize(10, Cell("-"));
         row.push_back(Cell("left out: " + r.skipped, Tone::warning));
         return table.add(row);
     }
@@ -210,7 +211,12 @@ ExitCode run_demo(const DemoFlags& flags) {
         LayerResult result = {.model = model, .layer = shape.name};
         result.problem = problem_of(context, shape, type, result.note);
         progress.next(model + " " + shape.name + " " + shape_name(result.problem));
-        run_layer(context, stream, flags, result);
+        try {
+            run_layer(context, stream, flags, result);
+        } catch (const Error& error) {
+            if (error.status() != CARAT_ALLOC_FAILED) throw;
+            result.skipped = "the device's memory ran out";
+        }
         results.push_back(std::move(result));
         const bool last_of_model = i + 1 == layers.size() || layers[i + 1].first != model;
         if (last_of_model) progress.clear();

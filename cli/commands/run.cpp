@@ -120,7 +120,7 @@ carat_problem prepare_problem(RunFlags& flags, Files& files) {
     if (shapes.size() != 1)
         fail(kUsage, "--m, --n and --k make {} problems: run takes one, bench takes many", shapes.size());
     carat_problem problem = make_problem(p, shapes[0]);
-    if (files.c) expect_shape(*files.c, {problem.m, columns_of_d(problem)}, named("--c", flags.c, *files.c), "C");
+    if (files.c) expect_shape(*files.c, {problem.m, problem.n}, named("--c", flags.c, *files.c), "C");
     if (bias_file.empty()) return problem;
     files.bias = read_file(bias_file, "--bias", CARAT_NONE);
     if (files.bias->shape == std::vector<int64_t>{problem.n})

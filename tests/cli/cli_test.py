@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cli_test.py CARAT: exit codes and sentences of bad input, the JSON of every subcommand field by field, comparison of
-results, colours, files, interruption. Everything runs on the CPU backend, so it is the same with and without a GPU."""
+"""cli_test.py CARAT [FAKE_CUDA]: exit codes and sentences of bad input, the JSON of every subcommand field by field, comparison of
+results, colours, files, interruption. Everything runs on the CPU backend, or on a CUDA
+driver that runs no kernel (FAKE_CUDA), so it is the same with and without a GPU."""
 import ast
 import json
 import math
@@ -17,6 +18,7 @@ import time
 import unittest
 
 CARAT = "carat"
+FAKE_CUDA = ""
 SMALL = ["--m", "5", "--n", "7", "--k", "9", "--backend", "cpu"]
 NUMBER, TEXT, FLAG = (int, float), str, bool
 MAYBE_NUMBER, MAYBE_TEXT = (int, float, type(None)), (str, type(None))
@@ -124,8 +126,7 @@ class BadInput(Case):
             self.refused(2, word, *arguments)
 
     def test_no_device(self):
-        self.refused(3, "CUDA" if "CUDA" in carat_json("doctor", CARAT_CUDA_PATH="/no/libcuda.so")["checks"][0]["name"] else "cuda",
-                     "run", "--m", "4", "--n", "4", "--k", "4", "--backend", "cuda", CARAT_CUDA_PATH="/no/libcuda.so")
+        self.refused(3, "/no/libcuda.so", "run", "--m", "4", "--n", "4", "--k", "4", "--backend", "cuda", CARAT_CUDA_PATH="/no/libcuda.so")
 
     def test_files(self):
         broken, list_file, folder = self.dir / "broken.npy", self.dir / "shapes.txt", self.dir / "folder"
@@ -147,7 +148,8 @@ class BadInput(Case):
         ]:
             self.refused(6, word, *arguments)
         self.refused(2, "--a", "run", "--a", "x.txt", "--n", "4")
-        done = subprocess.run([CARAT, "list"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True, env=environment())
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([CARAT, "list"], stdout=full, stderr=subprocess.PIPE, text=True, env=environment())
         self.assertEqual((done.returncode, done.stderr.count("\n")), (6, 1), done.stderr)
 
     def test_mismatched_files(self):
@@ -165,7 +167,7 @@ class BadInput(Case):
     def test_a_model_that_is_none(self):
         self.refused(2, "no-such-model", "models", "no-such-model")
         config = self.dir / "config.json"
-        config.write_text('{"model_type": "llama"}')
+        config.write_text('{"model_type": "llama", "num_hidden_layers": 2}')
         self.assertIn("hidden_size", carat("bench", "--model", config, "--backend", "cpu", expect=2).stderr)
 
 
@@ -252,7 +254,7 @@ class Runs(Case):
     def test_every_type_and_feature(self):
         for flags in (["--dtype", "f64"], ["--dtype", "f16"], ["--dtype", "bf16", "--layout", "tn"], ["--dtype", "s8"], ["--dtype", "e4m3", "--recipe", "tensorwise"],
                       ["--dtype", "e5m2", "--recipe", "1x128,128x128", "--dtype-d", "f32"], ["--dtype", "bf16", "--dtype-b", "s4", "--recipe", "groupwise:4:zero"],
-                      ["--batch", "3", "--beta", "2"], ["--groups", "2"], ["--clamp", "-1,1", "--bias", "m"], ["--n", "8", "--gate", "split", "--activation", "silu"],
+                      ["--batch", "3", "--beta", "2"], ["--groups", "2"], ["--clamp", "-1,1", "--bias", "m"], ["--n", "8", "--gate", "split", "--activation", "silu", "--beta", "2"],
                       ["--dtype-d", "e4m3", "--out-scale", "1x128", "--amax"], ["--d-order", "col", "--alpha", "-0.5"], ["--compute", "tf32"], ["--m", "0"], ["--k", "0"]):
             with self.subTest(flags=flags):
                 given = SMALL if not {"--n", "--m", "--k"} & set(flags) else [x for pair in zip(SMALL[::2], SMALL[1::2]) if pair[0] not in flags for x in pair]
@@ -296,6 +298,58 @@ class Runs(Case):
         sweep = carat_json("bench", "--m", "1:4:x2,7", "--n", "2:6:2", "--k", 3, "--backend", "cpu", "--budget", 0.01)["results"]
         self.assertEqual(sorted({r["m"] for r in sweep}), [1, 2, 4, 7])
         self.assertEqual(len(sweep), 12)
+
+
+class FakeGpu(Case):
+    """What only a GPU shows: its kernels are compiled and launched, and none of them computes anything."""
+
+    def setUp(self):
+        super().setUp()
+        if not FAKE_CUDA:
+            self.skipTest("built without the tests of src/cuda")
+        cache = self.dir / "cache"
+        cache.mkdir(mode=0o700)
+        self.gpu = {"CARAT_CUDA_PATH": FAKE_CUDA, "CARAT_CACHE_DIR": str(cache), "FAKE_CUDA_ANY_CODE": "1", "CARAT_CUBLASLT_PATH": "/no/libcublasLt.so"}
+        self.problem = ["--m", 64, "--n", 256, "--k", 256]
+
+    def needs_nvrtc(self):
+        if next(check for check in carat_json("doctor")["checks"] if check["name"] == "NVRTC")["state"] != "ok":
+            self.skipTest("there is no NVRTC here")
+
+    def test_compile_failures(self):
+        for setting in ({"CARAT_JIT": "never"}, {"CARAT_NVRTC_PATH": "/no/libnvrtc.so"}):
+            done = carat("run", *self.problem, expect=5, **self.gpu, **setting)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+
+    def test_wrong_results(self):
+        self.needs_nvrtc()
+        out = self.dir / "y.npy"
+        done = carat("run", *self.problem, "--check", "--json", "--out", out, expect=4, **self.gpu)
+        self.assertIs(json.loads(done.stdout)["check"]["ok"], False)
+        self.assertIn("is wrong: entry (", done.stderr)
+        self.assertFalse(out.exists())
+        done = carat("bench", *self.problem, "--budget", 0.05, "--json", expect=4, **self.gpu)
+        self.assertIs(json.loads(done.stdout)["results"][0]["check"]["ok"], False)
+
+    def test_bench_of_a_gpu(self):
+        self.needs_nvrtc()
+        done = carat("bench", *self.problem, "--budget", 0.05, "--no-check", "--peer", "cublaslt", "--json", **self.gpu)
+        data = json.loads(done.stdout)
+        self.assertEqual((data["env"]["backend"], data["env"]["device"]), ("cuda", "NVIDIA H200"))
+        self.assertIn("/no/libcublasLt.so", data["env"]["peers"]["cublaslt"]["left_out"])
+        self.assertIn("/no/libcublasLt.so", done.stderr)
+        self.has(data["results"][0], RESULT, exactly=True)
+        self.assertTrue(data["results"][0]["kernel"].startswith("v"))
+
+    def test_a_sweep_goes_on_after_a_problem_that_no_kernel_takes(self):
+        self.needs_nvrtc()
+        shapes = self.dir / "shapes.txt"
+        shapes.write_text("64 64 64 s8\n64 64 64 f32\n")
+        done = carat("bench", "--shapes", shapes, "--budget", 0.05, "--no-check", "--json", expect=3, **self.gpu)
+        data = json.loads(done.stdout)
+        self.assertEqual([r["dtype"] for r in data["results"]], ["f32"])
+        self.assertIn("s8", data["skipped"][0]["reason"])
+        self.assertEqual(done.stderr.count("\n"), 1)
 
 
 class Compare(Case):
@@ -412,4 +466,6 @@ class Stopping(Case):
 
 if __name__ == "__main__":
     CARAT = os.path.abspath(sys.argv.pop(1))
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".so"):
+        FAKE_CUDA = os.path.abspath(sys.argv.pop(1))
     unittest.main()
