@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
+# gpu_suite.sh OUT [tests] [sanitizer] [bench]: all parts or those named: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
 # part of the GPU tests under compute-sanitizer, and the f32 benches with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt,
 # doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, logs/*.txt and summary.json. Every step has a time limit;
 # the exit code is 1 if a step failed. CARAT_BUILD names another build directory than build/.
 set -uo pipefail
 
-if [ $# -ne 1 ]; then
-    echo "usage: tools/gpu_suite.sh OUT (a directory for the results)" >&2
+if [ $# -lt 1 ]; then
+    echo "usage: tools/gpu_suite.sh OUT [tests] [sanitizer] [bench] (OUT: a directory for the results)" >&2
     exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${CARAT_BUILD:-$root/build}
 mkdir -p "$1"/{tests,sanitizer,bench,logs} || exit 2
 out=$(cd "$1" && pwd)
+shift
+parts=("$@")
+[ $# -gt 0 ] || parts=(tests sanitizer bench)
 # A cache of its own: the machine's home may be read-only, and a fresh one shows the real compile times.
+export SOURCE_DIR=$root  # for tests that read golden files: the tree may have been built elsewhere
 export CARAT_CACHE_DIR=${CARAT_CACHE_DIR:-$out/cache}
 mkdir -p "$CARAT_CACHE_DIR" && chmod 700 "$CARAT_CACHE_DIR"
 
@@ -116,8 +120,11 @@ summary() {
 
 step gpu_is_there 60 nvidia-smi
 cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
-tests
-sanitizer
-bench
+for part in "${parts[@]}"; do
+    case $part in
+    tests | sanitizer | bench) "$part" ;;
+    *) echo "there is no part '$part': use tests, sanitizer, bench" >&2 && exit 2 ;;
+    esac
+done
 summary
 [ "$failures" -eq 0 ]
