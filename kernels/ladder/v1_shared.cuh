@@ -29,34 +29,20 @@ struct SharedTiles {
     float b[kParts][Config::kBK][Config::kBN + 1];
 };
 
-// `a` points at the tile's first element; rows and depth are what is left of the operand from there.
-template <class Config>
-__device__ void copy_a(SharedTiles<Config>& tiles, const float* a, const Strided& strides, i64 rows, i64 depth) {
-    constexpr int kThreads = Config::kBM * Config::kBN;
-    for (int e = static_cast<int>(threadIdx.x); e < Config::kBM * Config::kBK; e += kThreads) {
-        const int i = Config::kRowMajorA ? e / Config::kBK : e % Config::kBM;
-        const int k = Config::kRowMajorA ? e % Config::kBK : e / Config::kBM;
-        if (i < rows && k < depth) tiles.a[i][k] = a[i * strides.row + k * strides.col];
-    }
-}
+// The one element of an operand that a thread copies at every step. Where it lies is worked out once a tile, and from
+// then on a step costs an addition: with the addresses computed anew each time, 8 instructions were issued for a
+// multiply-add, and half the time was theirs.
+struct Share {
+    const float* from;
+    i64 step;     // floats from one step of K to the next
+    int k;        // its place along K within the tile
+    bool inside;  // within the operand's own extent
 
-// `b` points at row 0 of the tile, column 0 of the operand; `first` is the tile's first column of D.
-template <class Config>
-__device__ void copy_b(SharedTiles<Config>& tiles, const float* b, const GemmParams& params, i64 first, i64 columns,
-                       i64 depth) {
-    constexpr int kThreads = Config::kBM * Config::kBN;
-    const Strided& strides = params.b_strides;
-    for (int e = static_cast<int>(threadIdx.x); e < Config::kBK * Config::kBN; e += kThreads) {
-        const int k = Config::kRowMajorB ? e / Config::kBN : e % Config::kBK;
-        const int j = Config::kRowMajorB ? e % Config::kBN : e / Config::kBK;
-        if (first + j >= columns || k >= depth) continue;
-#pragma unroll
-        for (int part = 0; part < SharedTiles<Config>::kParts; ++part) {
-            const i64 column = source_column<Config>(params, first + j, part);
-            tiles.b[part][k][j] = b[k * strides.row + column * strides.col];
-        }
+    __device__ void take(int left, float& value) {
+        if (inside && k < left) value = *from;
+        from += step;
     }
-}
+};
 
 // One step of K of one element.
 template <class Config>
@@ -66,37 +52,50 @@ __device__ void multiply(const SharedTiles<Config>& tiles, float (&accumulators)
         accumulators[part] = fmaf(tiles.a[row][k], tiles.b[part][k][col], accumulators[part]);
 }
 
-// Config: kBM, kBN, kBK; kBM x kBN threads; kRowMajorA, kRowMajorB, kRowMajorD; the epilogue's constants.
+// Config: kBM = kBN = kBK, as many threads as a tile has elements; kRowMajorA, kRowMajorB, kRowMajorD; the epilogue's
+// constants.
 template <class Config>
 __device__ void v1_shared(const GemmParams& params) {
+    static_assert(Config::kBM == Config::kBK && Config::kBN == Config::kBK, "a thread copies one element a step");
+    constexpr int kSide = Config::kBK, kParts = SharedTiles<Config>::kParts;
     __shared__ SharedTiles<Config> tiles;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 columns = params.n / SharedTiles<Config>::kParts;
+    const i64 columns = params.n / kParts;
     const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
-    const LinearTiles<Config::kBM, Config::kBN> walk(params.m, columns, params.batch);
+    const LinearTiles<kSide, kSide> walk(params.m, columns, params.batch);
+    const Strided &as = params.a_strides, &bs = params.b_strides;
 
-    // A warp lies along D's contiguous dimension, so that its stores are coalesced.
-    const int thread = static_cast<int>(threadIdx.x);
-    const int row = Config::kRowMajorD ? thread / Config::kBN : thread % Config::kBM;
-    const int col = Config::kRowMajorD ? thread % Config::kBN : thread / Config::kBM;
+    // `fast` runs along a warp: for loads it walks the operand's contiguous dimension, for D that of D, so that every
+    // access is coalesced.
+    const int fast = static_cast<int>(threadIdx.x) % kSide, slow = static_cast<int>(threadIdx.x) / kSide;
+    const int row = Config::kRowMajorD ? slow : fast, col = Config::kRowMajorD ? fast : slow;
+    const int a_row = Config::kRowMajorA ? slow : fast, a_k = Config::kRowMajorA ? fast : slow;
+    const int b_k = Config::kRowMajorB ? slow : fast, b_col = Config::kRowMajorB ? fast : slow;
 
     for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
         const Tile tile = walk.at(index);
-        float accumulators[2] = {0.0f, 0.0f};
-        for (i64 k0 = 0; k0 < depth; k0 += Config::kBK) {
-            const Strided &as = params.a_strides, &bs = params.b_strides;
-            const float* a =
-                static_cast<const float*>(params.a) + tile.batch * as.batch + tile.row * as.row + k0 * as.col;
-            const float* b = static_cast<const float*>(params.b) + tile.batch * bs.batch + k0 * bs.row;
-            const i64 left = depth - k0;
-            copy_a<Config>(tiles, a, as, params.m - tile.row, left);
-            copy_b<Config>(tiles, b, params, tile.col, columns, left);
-            __syncthreads();
-            if (left >= Config::kBK) {
+        Share a = {
+            static_cast<const float*>(params.a) + tile.batch * as.batch + (tile.row + a_row) * as.row + a_k * as.col,
+            kSide * as.col, a_k, tile.row + a_row < params.m};
+        Share b[kParts];
 #pragma unroll
-                for (int k = 0; k < Config::kBK; ++k) multiply<Config>(tiles, accumulators, row, col, k);
+        for (int part = 0; part < kParts; ++part) {
+            const i64 column = source_column<Config>(params, tile.col + b_col, part);
+            b[part] = {static_cast<const float*>(params.b) + tile.batch * bs.batch + column * bs.col + b_k * bs.row,
+                       kSide * bs.row, b_k, tile.col + b_col < columns};
+        }
+        float accumulators[2] = {0.0f, 0.0f};
+        for (i64 k0 = 0; k0 < depth; k0 += kSide) {
+            const int left = static_cast<int>(depth - k0 < kSide ? depth - k0 : kSide);
+            a.take(left, tiles.a[a_row][a_k]);
+#pragma unroll
+            for (int part = 0; part < kParts; ++part) b[part].take(left, tiles.b[part][b_k][b_col]);
+            __syncthreads();
+            if (left == kSide) {
+#pragma unroll
+                for (int k = 0; k < kSide; ++k) multiply<Config>(tiles, accumulators, row, col, k);
             } else {
-                for (int k = 0; k < static_cast<int>(left); ++k) multiply<Config>(tiles, accumulators, row, col, k);
+                for (int k = 0; k < left; ++k) multiply<Config>(tiles, accumulators, row, col, k);
             }
             __syncthreads();
         }

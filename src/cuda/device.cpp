@@ -227,6 +227,12 @@ Status Device::fill_async(void* memory, unsigned word, size_t words, void* strea
                                 "cuMemsetD32Async");
 }
 
+Result<TensorMap> Device::tensor_map(const TensorMapDesc& desc) const {
+    const ContextScope scope(*core_);
+    CARAT_TRY(scope.status());
+    return encode_tensor_map(*core_->driver, desc);
+}
+
 Result<void*> Device::stream_create() const {
     const ContextScope scope(*core_);
     CARAT_TRY(scope.status());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/status.hpp"
+#include "cuda/tensor_map.hpp"
 #include "limits/target.hpp"
 
 namespace carat::cuda {
@@ -56,6 +57,8 @@ class Device {
 
     // Streams do not wait for the legacy stream (CU_STREAM_NON_BLOCKING), so that one can be captured while another
     // thread copies.
+    Result<TensorMap> tensor_map(const TensorMapDesc& desc) const;
+
     Result<void*> stream_create() const;
     void stream_destroy(void* stream) const;
     Status stream_synchronize(void* stream) const;

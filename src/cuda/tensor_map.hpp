@@ -32,6 +32,7 @@ struct alignas(128) TensorMap {
 // What the copy engine can take: types of 1, 2, 4 or 8 bytes, 16-byte address and strides, box <= 256 and within the
 // swizzle's period, at least one element. Elements outside `dims` read as zero.
 Status check_tensor_map(const TensorMapDesc& desc);
+// Needs a current context, unlike what its documentation says (driver 580): Device::tensor_map brings one.
 Result<TensorMap> encode_tensor_map(const Driver& driver, const TensorMapDesc& desc);
 
 }  // namespace carat::cuda

@@ -26,7 +26,6 @@ TEST(MeasureCpu, GivesPlausibleLimitsOnce) {
         EXPECT_GT(rate, 1e-4);
         EXPECT_LT(rate, 10);
     }
-    EXPECT_GE(target.f16_tflops, target.f32_tflops * 0.8);
     ASSERT_GE(target.read_curve.size(), 2u);
     for (size_t i = 1; i < target.read_curve.size(); ++i) {
         EXPECT_GT(target.read_curve[i].bytes, target.read_curve[i - 1].bytes);

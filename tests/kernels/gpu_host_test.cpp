@@ -131,7 +131,7 @@ TEST_F(GpuHost, TensorMapsAndDeviceState) {
         desc.strides_bytes[1] = 1024;
         desc.box[0] = 32, desc.box[1] = 64;
         desc.swizzle = cuda::Swizzle::bytes_128;
-        const auto map = cuda::encode_tensor_map(**cuda::driver(), desc);
+        const auto map = device_->tensor_map(desc);
         EXPECT_TRUE(map.ok()) << map.status().sentence();
     }
     const cuda::DeviceState state = device_->state();
