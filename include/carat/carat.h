@@ -113,8 +113,9 @@ typedef enum carat_mode {
 typedef enum carat_group_form {
     CARAT_GROUP_NONE = 0,
     CARAT_GROUP_M_OFFSETS = 1, /* A [m,K], B [G,K,N], D [m,N]; int32 end offsets[G]; rows past the last are untouched */
-    CARAT_GROUP_M_INDICES = 2, /* A [m,K], B [G,K,N], D [m,N]; int32 group of each row [m]; rows with -1 are untouched */
-    CARAT_GROUP_M_MASKED = 3,  /* A [G,m,K], B [G,K,N], D [G,m,N]; int32 rows used [G]; the others are untouched */
+    CARAT_GROUP_M_INDICES =
+        2,                    /* A [m,K], B [G,K,N], D [m,N]; int32 group of each row [m]; rows with -1 are untouched */
+    CARAT_GROUP_M_MASKED = 3, /* A [G,m,K], B [G,K,N], D [G,m,N]; int32 rows used [G]; the others are untouched */
     CARAT_GROUP_K_OFFSETS = 4, /* A [M,k], B [k,N], D [G,M,N]; int32 end offsets[G] along K */
     CARAT_GROUP_ARRAY = 5      /* unlike problems: carat_group[G] in the backend's memory; m, n, k are upper bounds */
 } carat_group_form;
@@ -134,11 +135,11 @@ typedef enum carat_compute {
  * rows run along the operand's own extent (M for A, N for B), its columns along K; both use ceiling division. */
 typedef enum carat_recipe {
     CARAT_SCALE_NONE = 0,
-    CARAT_SCALE_TENSOR_WISE = 1,       /* 1 x 1 */
-    CARAT_SCALE_ROW_WISE = 2,          /* extent x 1: per token of A, per channel of B */
-    CARAT_SCALE_BLOCK_WISE_1X128 = 3,  /* extent x ceil(K/128) */
+    CARAT_SCALE_TENSOR_WISE = 1,        /* 1 x 1 */
+    CARAT_SCALE_ROW_WISE = 2,           /* extent x 1: per token of A, per channel of B */
+    CARAT_SCALE_BLOCK_WISE_1X128 = 3,   /* extent x ceil(K/128) */
     CARAT_SCALE_BLOCK_WISE_128X128 = 4, /* ceil(extent/128) x ceil(K/128) */
-    CARAT_SCALE_GROUP_WISE = 5         /* extent x ceil(K/group), weight-only B; zero points allowed */
+    CARAT_SCALE_GROUP_WISE = 5          /* extent x ceil(K/group), weight-only B; zero points allowed */
 } carat_recipe;
 
 typedef struct carat_scale {
@@ -180,9 +181,10 @@ typedef enum carat_gate {
 
 typedef enum carat_out_scale {
     CARAT_OUT_SCALE_NONE = 0,
-    CARAT_OUT_SCALE_TENSOR = 1,        /* D = round(v * out_scale[0]) */
-    CARAT_OUT_SCALE_ROW = 2,           /* D = round(v * out_scale[i]), one a row of D: [batch, M] packed */
-    CARAT_OUT_SCALE_COMPUTED_1X128 = 3 /* s = max|v| of 128 columns of a row / largest(D); D = round(v / s); s is written
+    CARAT_OUT_SCALE_TENSOR = 1, /* D = round(v * out_scale[0]) */
+    CARAT_OUT_SCALE_ROW = 2,    /* D = round(v * out_scale[i]), one a row of D: [batch, M] packed */
+    CARAT_OUT_SCALE_COMPUTED_1X128 =
+        3 /* s = max|v| of 128 columns of a row / largest(D); D = round(v / s); s is written
                                           to d_scales [M, ceil(columns/128)] row-major; an all-zero block has s = 1 */
 } carat_out_scale;
 
@@ -204,7 +206,7 @@ typedef struct carat_problem {
     carat_mode mode;
     carat_group_form group_form;
     int64_t m, n, k;
-    int64_t batch; /* BATCHED, BATCHED_POINTERS: problems; GROUPED: groups; SINGLE: 1 */
+    int64_t batch;           /* BATCHED, BATCHED_POINTERS: problems; GROUPED: groups; SINGLE: 1 */
     carat_matrix a, b, c, d; /* c.dtype CARAT_NONE: there is no C and beta must be 0; C has D's order */
     carat_compute compute;
     carat_scale scale_a, scale_b;
@@ -233,15 +235,15 @@ typedef struct carat_operands {
     size_t struct_size; /* sizeof(carat_operands): set by carat_operands_init */
     const void *a, *b, *c;
     void* d;
-    double alpha, beta;                        /* used unless epilogue.scalars_on_device */
-    const void *alpha_device, *beta_device;    /* one f32 each (f64 for an f64 problem) */
+    double alpha, beta;                     /* used unless epilogue.scalars_on_device */
+    const void *alpha_device, *beta_device; /* one f32 each (f64 for an f64 problem) */
     const void* bias;
     const float *scale_a, *scale_b, *zero_b;
-    const void* metadata;                      /* 2:4 sparsity */
+    const void* metadata; /* 2:4 sparsity */
     const float* out_scale;
     float* d_scales;
     float* amax;
-    const int32_t* group_sizes;                /* offsets, indices or counts, by group_form */
+    const int32_t* group_sizes; /* offsets, indices or counts, by group_form */
     const carat_group* group_array;
     const void *const *a_array, *const *b_array, *const *c_array; /* BATCHED_POINTERS: [batch] */
     void* const* d_array;
@@ -289,8 +291,8 @@ CARAT_API carat_status carat_context_backend(carat_context_t context, carat_back
 
 typedef struct carat_plan_options {
     size_t struct_size;
-    const char* kernel;       /* NULL: the library chooses; else a row ("v1_shared") or a full configuration name */
-    size_t workspace_limit;   /* bytes the plan may ask for; 0 is always possible */
+    const char* kernel;     /* NULL: the library chooses; else a row ("v1_shared") or a full configuration name */
+    size_t workspace_limit; /* bytes the plan may ask for; 0 is always possible */
 } carat_plan_options;
 
 CARAT_API carat_status carat_plan_options_init(carat_plan_options* options);
@@ -318,9 +320,9 @@ typedef enum carat_transpose { CARAT_NO_TRANS = 111, CARAT_TRANS = 112 } carat_t
 
 /* C = alpha op(A) op(B) + beta C in f32, as cblas_sgemm: `order` is the storage order of all three matrices. */
 CARAT_API carat_status carat_sgemm(carat_context_t context, carat_order order, carat_transpose trans_a,
-                                   carat_transpose trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
-                                   int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc,
-                                   void* stream);
+                                   carat_transpose trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                                   const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
+                                   int64_t ldc, void* stream);
 /* The same for any element types: A and B of type_ab, C of type_c. */
 CARAT_API carat_status carat_gemm_ex(carat_context_t context, carat_order order, carat_transpose trans_a,
                                      carat_transpose trans_b, int64_t m, int64_t n, int64_t k, double alpha,
@@ -357,11 +359,11 @@ typedef struct carat_check_options {
 typedef struct carat_check_result {
     size_t struct_size;
     int32_t ok;
-    int32_t full;          /* 1: every entry; 0: samples and Freivalds */
-    int64_t entries;       /* entries compared */
-    double error;          /* max |D - R| / (|alpha| sum|a||b| + |beta C| + |bias|) over the entries */
-    double bound;          /* what dtype, K and compute mode allow; docs/numerics.md derives it */
-    double freivalds;      /* max |D x - R x| / its own bound; < 1 passes; 0 where the test does not apply */
+    int32_t full;     /* 1: every entry; 0: samples and Freivalds */
+    int64_t entries;  /* entries compared */
+    double error;     /* max |D - R| / (|alpha| sum|a||b| + |beta C| + |bias|) over the entries */
+    double bound;     /* what dtype, K and compute mode allow; docs/numerics.md derives it */
+    double freivalds; /* max |D x - R x| / its own bound; < 1 passes; 0 where the test does not apply */
     int64_t bad_row, bad_col, bad_batch; /* the worst entry when !ok */
     double got, want;
 } carat_check_result;

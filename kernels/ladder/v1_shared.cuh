@@ -8,13 +8,11 @@
 // multipliers wait; rung 2 gives a thread several elements to use a loaded value again.
 //
 // - Loads are coalesced in every layout: consecutive threads walk the dimension whose stride is 1 (kRowMajorA,
-// kRowMajorB).
+//   kRowMajorB).
 // - Rows are padded by one float. Without it, consecutive threads that write a column (or read one, for column-major D)
-// would
-//   hit one of the 32 banks all together, 32 times slower.
+//   would hit one of the 32 banks all together, 32 times slower.
 // - A tile at the end of K runs only over its real elements, so nothing past the extent is multiplied in and the sums
-// are
-//   those of rung 0, bit for bit.
+//   are those of rung 0, bit for bit.
 #pragma once
 
 #include <epilogue/ops.cuh>
@@ -30,8 +28,8 @@ struct SharedTiles {
 };
 
 // The one element of an operand that a thread copies at every step. Where it lies is worked out once a tile, and from
-// then on a step costs an addition: with the addresses computed anew each time, 8 instructions were issued for a
-// multiply-add, and half the time was theirs.
+// then on a step costs an addition: with addresses computed anew at each step, 8 instructions were issued for a
+// multiply-add (ncu, H200), where 3 are the work.
 struct Share {
     const float* from;
     i64 step;     // floats from one step of K to the next

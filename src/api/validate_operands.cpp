@@ -51,7 +51,9 @@ Status check_c(const Problem& p, const carat_operands& o) {
     if (!o.c) return missing("c", "beta is not 0 (or on the device), so C may be read");
     CARAT_TRY(check_aligned(o.c, p.c.dtype, "c"));
     if (o.c == o.d && p.epilogue.gate != CARAT_GATE_NONE)
-        return fail(CARAT_INVALID_VALUE, "operands.c equals operands.d under a gate: C has N columns and D half as many, so they cannot be one");
+        return fail(
+            CARAT_INVALID_VALUE,
+            "operands.c equals operands.d under a gate: C has N columns and D half as many, so they cannot be one");
     if (o.c == o.d &&
         (p.c.dtype != p.d.dtype || p.c.ld != p.d.ld || (p.batch > 1 && p.c.batch_stride != p.d.batch_stride)))
         return fail(CARAT_INVALID_VALUE,

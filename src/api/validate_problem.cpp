@@ -241,7 +241,9 @@ Status resolve_scale(carat_scale& s, int64_t extent, const Problem& p, int64_t c
 
 Status resolve_scales(Problem& p) {
     if (p.scale_b.zero_points && p.group_form == CARAT_GROUP_ARRAY)
-        return invalid("scale_b.zero_points is set in a grouped problem of form ARRAY: carat_group has no zero points; use another group form");
+        return invalid(
+            "scale_b.zero_points is set in a grouped problem of form ARRAY: carat_group has no zero points; use "
+            "another group form");
     if (p.scale_a.recipe != CARAT_SCALE_NONE && bits(p.a.dtype) > 8)
         return fail(CARAT_INVALID_VALUE,
                     "scale_a has a recipe but A is {}: scales belong to types of 8 bits and less; use alpha",

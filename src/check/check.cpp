@@ -230,7 +230,8 @@ double multiply_adds(const std::vector<Part>& parts) {
 
 // Random entries (whole 1 x 128 blocks where the output's scale is computed from them), and the last entry of each of
 // up to 64 parts, since tails are where kernels go wrong.
-std::vector<ReferenceTile> sampled_tiles(const Problem& p, const std::vector<Part>& parts, const carat_check_options& options) {
+std::vector<ReferenceTile> sampled_tiles(const Problem& p, const std::vector<Part>& parts,
+                                         const carat_check_options& options) {
     std::vector<double> ends;
     double total = 0;
     for (const Part& part : parts) ends.push_back(total += double(part.rows()) * double(cpu::part_d_cols(p, part)));
@@ -294,8 +295,8 @@ carat_check_result run(const Problem& problem, const carat_operands& operands, c
     const Checker checker(problem, operands);
     const bool full = multiply_adds(parts) <= double(options.full_limit);
     const std::vector<ReferenceTile> tiles = parts.empty() ? std::vector<ReferenceTile>{}
-                                    : full        ? cpu::reference_tiles(problem, parts)
-                                                  : sampled_tiles(problem, parts, options);
+                                             : full        ? cpu::reference_tiles(problem, parts)
+                                                           : sampled_tiles(problem, parts, options);
     cpu::ScratchPool scratches(threads.size(), true);
     std::vector<Worst> found(tiles.size());
     threads.parallel_for(int64_t(tiles.size()), [&](int64_t at) {

@@ -20,10 +20,18 @@ uint16_t f16_from_f64(double value);
 uint16_t bf16_from_f64(double value);
 uint8_t e4m3_from_f64(double value);
 uint8_t e5m2_from_f64(double value);
-inline uint16_t f16_from_f32(float value) { return f16_from_f64(value); }
-inline uint16_t bf16_from_f32(float value) { return bf16_from_f64(value); }
-inline uint8_t e4m3_from_f32(float value) { return e4m3_from_f64(value); }
-inline uint8_t e5m2_from_f32(float value) { return e5m2_from_f64(value); }
+inline uint16_t f16_from_f32(float value) {
+    return f16_from_f64(value);
+}
+inline uint16_t bf16_from_f32(float value) {
+    return bf16_from_f64(value);
+}
+inline uint8_t e4m3_from_f32(float value) {
+    return e4m3_from_f64(value);
+}
+inline uint8_t e5m2_from_f32(float value) {
+    return e5m2_from_f64(value);
+}
 
 // Element `index` of an array of any type (sub-byte types included), exactly, as f64.
 double load_f64(const void* base, carat_dtype dtype, int64_t index);

@@ -23,11 +23,17 @@ constexpr std::array<DtypeInfo, 11> kTable = {{
 
 }  // namespace
 
-std::span<const DtypeInfo> dtypes() { return std::span(kTable).subspan(1); }
+std::span<const DtypeInfo> dtypes() {
+    return std::span(kTable).subspan(1);
+}
 
-bool is_valid(carat_dtype dtype) { return int(dtype) >= 0 && size_t(dtype) < kTable.size(); }
+bool is_valid(carat_dtype dtype) {
+    return int(dtype) >= 0 && size_t(dtype) < kTable.size();
+}
 
-const DtypeInfo& info(carat_dtype dtype) { return kTable[is_valid(dtype) ? size_t(dtype) : 0]; }
+const DtypeInfo& info(carat_dtype dtype) {
+    return kTable[is_valid(dtype) ? size_t(dtype) : 0];
+}
 
 Result<carat_dtype> parse_dtype(std::string_view name) {
     std::string known;

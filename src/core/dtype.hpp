@@ -24,12 +24,18 @@ struct DtypeInfo {
 std::span<const DtypeInfo> dtypes();
 // dtype must be a valid enumerator; CARAT_NONE gives {"none", 0 bits}.
 const DtypeInfo& info(carat_dtype dtype);
-inline const char* name(carat_dtype dtype) { return info(dtype).name; }
-inline int bits(carat_dtype dtype) { return info(dtype).bits; }
+inline const char* name(carat_dtype dtype) {
+    return info(dtype).name;
+}
+inline int bits(carat_dtype dtype) {
+    return info(dtype).bits;
+}
 Result<carat_dtype> parse_dtype(std::string_view name);
 bool is_valid(carat_dtype dtype);
 
 // Bytes that `elements` contiguous elements take (sub-byte types round up).
-inline int64_t bytes_of(carat_dtype dtype, int64_t elements) { return (elements * bits(dtype) + 7) / 8; }
+inline int64_t bytes_of(carat_dtype dtype, int64_t elements) {
+    return (elements * bits(dtype) + 7) / 8;
+}
 
 }  // namespace carat

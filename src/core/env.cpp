@@ -15,23 +15,35 @@ namespace {
 
 constexpr std::array kVariables = {
     Variable{"CARAT_BACKEND", "auto, cpu, cuda", "auto", "Which backend a context with backend AUTO gets."},
-    Variable{"CARAT_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/carat, ~/.cache/carat, a private temporary directory, memory",
-             "Where compiled kernels are kept. It must be yours and not writable by others, since code is loaded from it."},
-    Variable{"CARAT_CACHE_SIZE_MB", "megabytes", "1024", "Size limit of the kernel cache; the least recently used entries go first."},
-    Variable{"CARAT_CPU_ISA", "portable, avx2, avx512, avx512_bf16", "the best the CPU has", "Allows the CPU backend no better instruction set than this."},
-    Variable{"CARAT_JIT", "auto, never, force", "auto", "auto compiles what no cache holds; never fails instead; force recompiles and refreshes the cache."},
-    Variable{"CARAT_KERNEL_DIR", "a directory", "the sources inside the library", "For kernel development: reads device sources from there instead."},
+    Variable{
+        "CARAT_CACHE_DIR", "a directory",
+        "$XDG_CACHE_HOME/carat, ~/.cache/carat, a private temporary directory, memory",
+        "Where compiled kernels are kept. It must be yours and not writable by others, since code is loaded from it."},
+    Variable{"CARAT_CACHE_SIZE_MB", "megabytes", "1024",
+             "Size limit of the kernel cache; the least recently used entries go first."},
+    Variable{"CARAT_CPU_ISA", "portable, avx2, avx512, avx512_bf16", "the best the CPU has",
+             "Allows the CPU backend no better instruction set than this."},
+    Variable{"CARAT_JIT", "auto, never, force", "auto",
+             "auto compiles what no cache holds; never fails instead; force recompiles and refreshes the cache."},
+    Variable{"CARAT_KERNEL_DIR", "a directory", "the sources inside the library",
+             "For kernel development: reads device sources from there instead."},
     Variable{"CARAT_LOG_FILE", "a file, %p is the process id", "none", "Appends the library's log there."},
-    Variable{"CARAT_LOG_LEVEL", "off, error, warn, info, debug", "info for a file, the callback's own level else", "How much is logged."},
-    Variable{"CARAT_NVRTC_PATH", "a file", "the documented search", "The NVRTC library to use, before all other places."},
-    Variable{"CARAT_CUDA_PATH", "a file", "the documented search", "The CUDA driver library to use, before all other places."},
-    Variable{"CARAT_CUBLASLT_PATH", "a file", "the documented search", "The cuBLASLt library that `carat bench --peer cublaslt` times."},
+    Variable{"CARAT_LOG_LEVEL", "off, error, warn, info, debug", "info for a file, the callback's own level else",
+             "How much is logged."},
+    Variable{"CARAT_NVRTC_PATH", "a file", "the documented search",
+             "The NVRTC library to use, before all other places."},
+    Variable{"CARAT_CUDA_PATH", "a file", "the documented search",
+             "The CUDA driver library to use, before all other places."},
+    Variable{"CARAT_CUBLASLT_PATH", "a file", "the documented search",
+             "The cuBLASLt library that `carat bench --peer cublaslt` times."},
     Variable{"CARAT_THREADS", "a number", "the CPUs this process may use", "Threads of the CPU backend."},
 };
 
 }  // namespace
 
-std::span<const Variable> variables() { return kVariables; }
+std::span<const Variable> variables() {
+    return kVariables;
+}
 
 std::optional<std::string> get(const char* name) {
 #ifndef NDEBUG

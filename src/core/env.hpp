@@ -11,9 +11,9 @@
 namespace carat::env {
 
 struct Variable {
-    const char* name;     // "CARAT_CACHE_DIR"
-    const char* values;   // "a directory"
-    const char* fallback; // what holds when it is unset
+    const char* name;      // "CARAT_CACHE_DIR"
+    const char* values;    // "a directory"
+    const char* fallback;  // what holds when it is unset
     const char* meaning;
 };
 

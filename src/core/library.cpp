@@ -41,6 +41,8 @@ Result<SharedLibrary> SharedLibrary::open_first(const std::vector<std::string>& 
     return fail(CARAT_IO_ERROR, "no library could be opened ({})", tried);
 }
 
-void* SharedLibrary::symbol(const char* name) const { return handle_ ? dlsym(handle_, name) : nullptr; }
+void* SharedLibrary::symbol(const char* name) const {
+    return handle_ ? dlsym(handle_, name) : nullptr;
+}
 
 }  // namespace carat

@@ -12,15 +12,20 @@ namespace carat {
 class SharedLibrary {
   public:
     SharedLibrary() = default;
-    SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
-    SharedLibrary& operator=(SharedLibrary&& other) noexcept { std::swap(handle_, other.handle_); std::swap(path_, other.path_); return *this; }
+    SharedLibrary(SharedLibrary&& other) noexcept
+        : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+    SharedLibrary& operator=(SharedLibrary&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        std::swap(path_, other.path_);
+        return *this;
+    }
     ~SharedLibrary();
 
     // The first of `candidates` (paths or sonames) that opens; the failure lists what was tried. A candidate that starts
     // with "loaded:" is taken only if the process has it already (torch has loaded it, say).
     static Result<SharedLibrary> open_first(const std::vector<std::string>& candidates);
 
-    void* symbol(const char* name) const;  // nullptr if absent
+    void* symbol(const char* name) const;              // nullptr if absent
     const std::string& path() const { return path_; }  // the real path where the loader knows it
     explicit operator bool() const { return handle_ != nullptr; }
 

@@ -45,7 +45,9 @@ Sink& sink() {
 
 }  // namespace
 
-bool enabled(carat_log_level level) { return level <= sink().level.load(std::memory_order_relaxed); }
+bool enabled(carat_log_level level) {
+    return level <= sink().level.load(std::memory_order_relaxed);
+}
 
 void write(carat_log_level level, const std::string& message) {
     static constexpr const char* kNames[] = {"off", "error", "warn", "info", "debug"};

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/format.hpp"
 #include "carat/carat.h"
+#include "core/format.hpp"
 
 namespace carat::log {
 
@@ -18,11 +18,17 @@ void emit(carat_log_level level, fmt::format_string<Args...> format, Args&&... a
     if (enabled(level)) write(level, fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
-void warn(fmt::format_string<Args...> f, Args&&... a) { emit(CARAT_LOG_WARN, f, std::forward<Args>(a)...); }
+void warn(fmt::format_string<Args...> f, Args&&... a) {
+    emit(CARAT_LOG_WARN, f, std::forward<Args>(a)...);
+}
 template <class... Args>
-void info(fmt::format_string<Args...> f, Args&&... a) { emit(CARAT_LOG_INFO, f, std::forward<Args>(a)...); }
+void info(fmt::format_string<Args...> f, Args&&... a) {
+    emit(CARAT_LOG_INFO, f, std::forward<Args>(a)...);
+}
 template <class... Args>
-void debug(fmt::format_string<Args...> f, Args&&... a) { emit(CARAT_LOG_DEBUG, f, std::forward<Args>(a)...); }
+void debug(fmt::format_string<Args...> f, Args&&... a) {
+    emit(CARAT_LOG_DEBUG, f, std::forward<Args>(a)...);
+}
 // At most once in the life of the process for each key.
 void warn_once(const std::string& key, const std::string& message);
 

@@ -6,12 +6,18 @@ namespace {
 
 std::string recipe_name(const carat_scale& scale) {
     switch (scale.recipe) {
-        case CARAT_SCALE_NONE: return "none";
-        case CARAT_SCALE_TENSOR_WISE: return "tensorwise";
-        case CARAT_SCALE_ROW_WISE: return "rowwise";
-        case CARAT_SCALE_BLOCK_WISE_1X128: return "1x128";
-        case CARAT_SCALE_BLOCK_WISE_128X128: return "128x128";
-        case CARAT_SCALE_GROUP_WISE: return fmt::format("groupwise{}{}", scale.group, scale.zero_points ? "z" : "");
+        case CARAT_SCALE_NONE:
+            return "none";
+        case CARAT_SCALE_TENSOR_WISE:
+            return "tensorwise";
+        case CARAT_SCALE_ROW_WISE:
+            return "rowwise";
+        case CARAT_SCALE_BLOCK_WISE_1X128:
+            return "1x128";
+        case CARAT_SCALE_BLOCK_WISE_128X128:
+            return "128x128";
+        case CARAT_SCALE_GROUP_WISE:
+            return fmt::format("groupwise{}{}", scale.group, scale.zero_points ? "z" : "");
     }
     return "?";
 }
@@ -32,7 +38,8 @@ std::string describe_memory(const Problem& p, const char* which, const carat_mat
     std::string text;
     if (x.ld != (row_major ? cols : rows)) text += fmt::format(" ld{}{}", which, x.ld);
     const bool strided = p.mode == CARAT_BATCHED || p.mode == CARAT_GROUPED;
-    if (strided && x.batch_stride != x.ld * (row_major ? rows : cols)) text += fmt::format(" stride_{}{}", which, x.batch_stride);
+    if (strided && x.batch_stride != x.ld * (row_major ? rows : cols))
+        text += fmt::format(" stride_{}{}", which, x.batch_stride);
     return text;
 }
 
@@ -42,7 +49,8 @@ std::string describe_grid(const char* which, const carat_scale& scale, int64_t e
     int64_t rows = extent, cols = 1;
     if (scale.recipe == CARAT_SCALE_TENSOR_WISE) rows = 1;
     if (scale.recipe == CARAT_SCALE_BLOCK_WISE_128X128) rows = ceil_div(extent, 128);
-    if (scale.recipe == CARAT_SCALE_BLOCK_WISE_1X128 || scale.recipe == CARAT_SCALE_BLOCK_WISE_128X128) cols = ceil_div(k, 128);
+    if (scale.recipe == CARAT_SCALE_BLOCK_WISE_1X128 || scale.recipe == CARAT_SCALE_BLOCK_WISE_128X128)
+        cols = ceil_div(k, 128);
     if (scale.recipe == CARAT_SCALE_GROUP_WISE && scale.group > 0) cols = ceil_div(k, scale.group);
     std::string text;
     if (!row_major) text += fmt::format(" grid_{}_col", which);
@@ -79,7 +87,8 @@ std::string describe_recipe(const Problem& p) {
 }
 
 std::string describe(const Problem& p) {
-    std::string text = fmt::format("{}_{}_{}_{} m{} n{} k{}", name(p.a.dtype), name(p.b.dtype), name(p.d.dtype), p.layout(), p.m, p.n, p.k);
+    std::string text = fmt::format("{}_{}_{}_{} m{} n{} k{}", name(p.a.dtype), name(p.b.dtype), name(p.d.dtype),
+                                   p.layout(), p.m, p.n, p.k);
     if (p.d.order == CARAT_COL_MAJOR) text += " d_col";
     static constexpr const char* kForms[] = {"", "m_offsets", "m_indices", "m_masked", "k_offsets", "array"};
     if (p.mode == CARAT_BATCHED) text += fmt::format(" batch{}", p.batch);

@@ -9,7 +9,9 @@
 
 namespace carat {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
 
 // Element steps of a matrix along its logical rows and columns.
 struct Strides {
@@ -37,7 +39,8 @@ struct Problem : carat_problem {
     double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(multiplicity()); }
     // How often m x n x k is multiplied: the batch, or the groups where each may be full size.
     int64_t multiplicity() const {
-        const bool grouped_once = mode == CARAT_GROUPED && group_form != CARAT_GROUP_M_MASKED && group_form != CARAT_GROUP_ARRAY;
+        const bool grouped_once =
+            mode == CARAT_GROUPED && group_form != CARAT_GROUP_M_MASKED && group_form != CARAT_GROUP_ARRAY;
         return mode == CARAT_SINGLE || grouped_once ? 1 : batch;
     }
 };

@@ -57,15 +57,16 @@ class [[nodiscard]] Result {
 }  // namespace carat
 
 // Returns the failure of `expression` (a Status) to the caller.
-#define CARAT_TRY(expression)                             \
-    do {                                                  \
+#define CARAT_TRY(expression)                                                                        \
+    do {                                                                                             \
         if (::carat::Status carat_status_ = (expression); !carat_status_.ok()) return carat_status_; \
     } while (false)
 
 #define CARAT_CONCAT_(a, b) a##b
 #define CARAT_CONCAT(a, b) CARAT_CONCAT_(a, b)
 // CARAT_ASSIGN(auto module, load(...)): the value of a Result, or its failure returned to the caller.
-#define CARAT_ASSIGN(declaration, expression) CARAT_ASSIGN_(declaration, expression, CARAT_CONCAT(carat_result_, __LINE__))
+#define CARAT_ASSIGN(declaration, expression) \
+    CARAT_ASSIGN_(declaration, expression, CARAT_CONCAT(carat_result_, __LINE__))
 #define CARAT_ASSIGN_(declaration, expression, result) \
     auto result = (expression);                        \
     if (!result.ok()) return result.status();          \

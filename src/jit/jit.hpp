@@ -16,9 +16,9 @@ namespace carat::jit {
 inline constexpr const char* kEntry = "carat_kernel";
 
 struct Request {
-    std::string name;   // for logs and messages: the configuration's name
-    std::string main;   // the translation unit: generated Config, #include of an embedded kernel, the entry point
-    std::string arch;   // "sm_90a"
+    std::string name;  // for logs and messages: the configuration's name
+    std::string main;  // the translation unit: generated Config, #include of an embedded kernel, the entry point
+    std::string arch;  // "sm_90a"
     std::vector<std::string> options;  // beyond the standard ones, one word each (--name=value); order has no meaning
 };
 

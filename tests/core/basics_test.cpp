@@ -71,79 +71,80 @@ TEST(Describe, IsStableAndReadable) {
     EXPECT_EQ(describe(p), describe(Problem(p)));
 }
 
+using Change = void (*)(Problem&);
+const Change kChanges[] = {
+    [](Problem&) {},
+    [](Problem& p) { p.m = 17; },
+    [](Problem& p) { p.n = 34; },
+    [](Problem& p) { p.k = 65; },
+    [](Problem& p) { p.a.dtype = CARAT_F16; },
+    [](Problem& p) { p.b.dtype = CARAT_E5M2; },
+    [](Problem& p) { p.d.dtype = CARAT_F32; },
+    [](Problem& p) { p.a.order = CARAT_COL_MAJOR; },
+    [](Problem& p) { p.b.order = CARAT_ROW_MAJOR; },
+    [](Problem& p) { p.d.order = CARAT_COL_MAJOR; },
+    [](Problem& p) { p.a.ld = 72; },
+    [](Problem& p) { p.b.ld = 72; },
+    [](Problem& p) { p.d.ld = 72; },
+    [](Problem& p) {
+        p.c = {CARAT_F32, CARAT_ROW_MAJOR, 32, 0};
+    },
+    [](Problem& p) {
+        p.c = {CARAT_BF16, CARAT_ROW_MAJOR, 32, 0};
+    },
+    [](Problem& p) {
+        p.c = {CARAT_BF16, CARAT_ROW_MAJOR, 40, 0};
+    },
+    [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4; },
+    [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.a.batch_stride = 1024; },
+    [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.b.batch_stride = 1024; },
+    [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.d.batch_stride = 1024; },
+    [](Problem& p) { p.mode = CARAT_BATCHED_POINTERS, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_OFFSETS, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_INDICES, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_MASKED, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_K_OFFSETS, p.batch = 3; },
+    [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_ARRAY, p.batch = 3; },
+    [](Problem& p) { p.compute = CARAT_COMPUTE_TF32; },
+    [](Problem& p) { p.compute = CARAT_COMPUTE_3XTF32; },
+    [](Problem& p) { p.compute = CARAT_COMPUTE_FAST; },
+    [](Problem& p) { p.scale_a = {CARAT_SCALE_TENSOR_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_ROW_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 32, 0, CARAT_ROW_MAJOR, 2, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 0, CARAT_ROW_MAJOR, 2, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 2, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_COL_MAJOR, 2, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 4, 0}; },
+    [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 4, 8}; },
+    [](Problem& p) { p.sparsity = CARAT_SPARSE_A_24; },
+    [](Problem& p) { p.sparsity = CARAT_SPARSE_B_24; },
+    [](Problem& p) { p.epilogue.scalars_on_device = 1; },
+    [](Problem& p) { p.epilogue.bias = CARAT_BIAS_N, p.epilogue.bias_dtype = CARAT_F32; },
+    [](Problem& p) { p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_F32; },
+    [](Problem& p) { p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_BF16; },
+    [](Problem& p) {
+        p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_BF16, p.epilogue.bias_batch_stride = 16;
+    },
+    [](Problem& p) { p.epilogue.activation = CARAT_ACT_RELU; },
+    [](Problem& p) { p.epilogue.activation = CARAT_ACT_GELU_TANH; },
+    [](Problem& p) { p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.gate = CARAT_GATE_SPLIT; },
+    [](Problem& p) { p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.gate = CARAT_GATE_INTERLEAVED; },
+    [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 6; },
+    [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 7; },
+    [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 7, p.epilogue.clamp_lo = -7; },
+    [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_TENSOR; },
+    [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_ROW; },
+    [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128; },
+    [](Problem& p) { p.epilogue.amax = 1; },
+};
+
 // Whatever changes what is computed or where must change the text, since it serves as a key.
 TEST(Describe, DiffersWhenProblemsDiffer) {
-    using Change = void (*)(Problem&);
-    const std::vector<Change> changes = {
-        [](Problem&) {},
-        [](Problem& p) { p.m = 17; },
-        [](Problem& p) { p.n = 34; },
-        [](Problem& p) { p.k = 65; },
-        [](Problem& p) { p.a.dtype = CARAT_F16; },
-        [](Problem& p) { p.b.dtype = CARAT_E5M2; },
-        [](Problem& p) { p.d.dtype = CARAT_F32; },
-        [](Problem& p) { p.a.order = CARAT_COL_MAJOR; },
-        [](Problem& p) { p.b.order = CARAT_ROW_MAJOR; },
-        [](Problem& p) { p.d.order = CARAT_COL_MAJOR; },
-        [](Problem& p) { p.a.ld = 72; },
-        [](Problem& p) { p.b.ld = 72; },
-        [](Problem& p) { p.d.ld = 72; },
-        [](Problem& p) {
-            p.c = {CARAT_F32, CARAT_ROW_MAJOR, 32, 0};
-        },
-        [](Problem& p) {
-            p.c = {CARAT_BF16, CARAT_ROW_MAJOR, 32, 0};
-        },
-        [](Problem& p) {
-            p.c = {CARAT_BF16, CARAT_ROW_MAJOR, 40, 0};
-        },
-        [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4; },
-        [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.a.batch_stride = 1024; },
-        [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.b.batch_stride = 1024; },
-        [](Problem& p) { p.mode = CARAT_BATCHED, p.batch = 4, p.d.batch_stride = 1024; },
-        [](Problem& p) { p.mode = CARAT_BATCHED_POINTERS, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_OFFSETS, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_INDICES, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_M_MASKED, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_K_OFFSETS, p.batch = 3; },
-        [](Problem& p) { p.mode = CARAT_GROUPED, p.group_form = CARAT_GROUP_ARRAY, p.batch = 3; },
-        [](Problem& p) { p.compute = CARAT_COMPUTE_TF32; },
-        [](Problem& p) { p.compute = CARAT_COMPUTE_3XTF32; },
-        [](Problem& p) { p.compute = CARAT_COMPUTE_FAST; },
-        [](Problem& p) { p.scale_a = {CARAT_SCALE_TENSOR_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_ROW_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 32, 0, CARAT_ROW_MAJOR, 2, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 0, CARAT_ROW_MAJOR, 2, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 2, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_COL_MAJOR, 2, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 4, 0}; },
-        [](Problem& p) { p.scale_b = {CARAT_SCALE_GROUP_WISE, 64, 1, CARAT_ROW_MAJOR, 4, 8}; },
-        [](Problem& p) { p.sparsity = CARAT_SPARSE_A_24; },
-        [](Problem& p) { p.sparsity = CARAT_SPARSE_B_24; },
-        [](Problem& p) { p.epilogue.scalars_on_device = 1; },
-        [](Problem& p) { p.epilogue.bias = CARAT_BIAS_N, p.epilogue.bias_dtype = CARAT_F32; },
-        [](Problem& p) { p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_F32; },
-        [](Problem& p) { p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_BF16; },
-        [](Problem& p) {
-            p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_BF16, p.epilogue.bias_batch_stride = 16;
-        },
-        [](Problem& p) { p.epilogue.activation = CARAT_ACT_RELU; },
-        [](Problem& p) { p.epilogue.activation = CARAT_ACT_GELU_TANH; },
-        [](Problem& p) { p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.gate = CARAT_GATE_SPLIT; },
-        [](Problem& p) { p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.gate = CARAT_GATE_INTERLEAVED; },
-        [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 6; },
-        [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 7; },
-        [](Problem& p) { p.epilogue.clamp = 1, p.epilogue.clamp_hi = 7, p.epilogue.clamp_lo = -7; },
-        [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_TENSOR; },
-        [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_ROW; },
-        [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128; },
-        [](Problem& p) { p.epilogue.amax = 1; },
-    };
     std::set<std::string> seen;
-    for (size_t i = 0; i < changes.size(); ++i) {
+    for (size_t i = 0; i < std::size(kChanges); ++i) {
         Problem p = plain();
-        changes[i](p);
+        kChanges[i](p);
         EXPECT_TRUE(seen.insert(describe(p)).second) << "change " << i << " repeats " << describe(p);
     }
 }

@@ -38,7 +38,8 @@ void expect_same(const Case& t, const Case::Output& got, const Case::Output& wan
     ASSERT_EQ(got.d.size(), want.d.size()) << what;
     ASSERT_EQ(got.d_scales.size(), want.d_scales.size());
     for (size_t i = 0; i < got.d_scales.size(); ++i)
-        ASSERT_NEAR(got.d_scales[i], want.d_scales[i], 1e-5 * std::fabs(want.d_scales[i]) + 1e-37) << what << ": scale " << i;
+        ASSERT_NEAR(got.d_scales[i], want.d_scales[i], 1e-5 * std::fabs(want.d_scales[i]) + 1e-37)
+            << what << ": scale " << i;
     ASSERT_TRUE(same_float(got.amax, want.amax) || std::fabs(got.amax - want.amax) <= 1e-5 * want.amax)
         << what << ": amax " << got.amax << " for " << want.amax;
     if (got.d == want.d) return;
@@ -65,7 +66,8 @@ TEST_P(FastTest, AgreesWithTheReferenceOnRandomProblems) {
     for (uint64_t seed = 0; seed < 2500; ++seed) {
         const auto t = testing::random_case(seed);
         if (!refusal(GetParam(), t->p).empty()) continue;
-        const auto want = t->run([&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
+        const auto want =
+            t->run([&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
         const auto got = t->run([&](const Problem& p, const carat_operands& o) {
             return fast_execute(GetParam(), p, o, seed % 2 ? one : three);
         });
@@ -115,8 +117,8 @@ TEST_P(FastTest, TailsAroundEveryTileEdge) {
                 for (const int64_t k : {0, 1, 2, 7, 31, 64, kc - 1, kc, kc + 1}) {
                     const char* layout = std::array{"nt", "nn", "tn", "tt"}[size_t(which++ % 4)];
                     Plain plain(dtype, d, m, n, k, layout, uint64_t(which), true);
-                    const auto want =
-                        plain.t.run([&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
+                    const auto want = plain.t.run(
+                        [&](const Problem& p, const carat_operands& o) { return reference_execute(p, o, one); });
                     const auto got = plain.t.run(
                         [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
                     expect_same(plain.t, got, want, describe(plain.t.p));
@@ -155,8 +157,8 @@ TEST_P(FastTest, SameBitsAgainAndWithAnyNumberOfThreads) {
              {std::array<int64_t, 3>{1, 3000, 900}, {5, 700, 900}, {300, 700, 900}, {1100, 150, 300}}) {
             Plain plain(dtype, dtype == CARAT_F64 ? CARAT_F64 : CARAT_F32, m, n, k, m == 5 ? "nn" : "nt", 5, false);
             if (!refusal(GetParam(), plain.t.p).empty()) continue;
-            const auto first =
-                plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
+            const auto first = plain.t.run(
+                [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
             for (const int threads : {1, 2, 3, 7, 16}) {
                 ThreadPool pool(threads);
                 const auto again = plain.t.run(
@@ -254,14 +256,16 @@ TEST_P(FastTest, ReadsNothingItNeedNot) {
     Case& t = plain.t;
     t.o.alpha = 0;
     t.o.a = t.o.b = nullptr;
-    const auto zero = t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
+    const auto zero =
+        t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
     for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(load_f64(zero.d.data(), CARAT_F32, t.d.index(0, i, i)), 0);
     t.o.alpha = 1;
     t.p.k = 0;
     t.p.scale_a = t.p.scale_b = {CARAT_SCALE_TENSOR_WISE, 0, 0, CARAT_ROW_MAJOR, 1, 0};
     const float infinite = INFINITY;
     t.o.scale_a = t.o.scale_b = &infinite;
-    const auto empty = t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
+    const auto empty =
+        t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
     for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(load_f64(empty.d.data(), CARAT_F32, t.d.index(0, i, i)), 0);
     t.p.m = 0;
     t.o = {};
@@ -318,8 +322,8 @@ TEST_P(FastTest, ManyCallersAtOnce) {
     for (int caller = 0; caller < 4; ++caller) {
         callers.emplace_back([&, caller] {
             Plain plain(CARAT_BF16, CARAT_F32, 33, 300, 200, "nt", uint64_t(caller), true);
-            const auto want =
-                plain.t.run([&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
+            const auto want = plain.t.run(
+                [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, one); });
             for (int round = 0; round < 20; ++round) {
                 const auto got = plain.t.run(
                     [&](const Problem& p, const carat_operands& o) { return fast_execute(GetParam(), p, o, three); });

@@ -203,6 +203,46 @@ double small(Random& random) {
     return double(random.between(-3, 3));
 }
 
+// The arrays of pointers of a batch in that mode.
+void give_pointers(Case& t, Operand& a, Operand& b, Operand& source, Operand& d) {
+    Problem& p = t.p;
+    for (int64_t z = 0; z < p.batch; ++z) {
+        t.a_pointers.push_back(a.data(z)), t.b_pointers.push_back(b.data(z));
+        t.c_pointers.push_back(p.has_c() ? source.data(z) : nullptr), t.d_pointers.push_back(d.data(z));
+    }
+    t.o.a = t.o.b = t.o.c = nullptr, t.o.d = nullptr;
+    t.o.a_array = t.a_pointers.data(), t.o.b_array = t.b_pointers.data();
+    t.o.c_array = t.c_pointers.data(), t.o.d_array = t.d_pointers.data();
+}
+
+// The sizes of the groups, and for the oracle the plain products that they mean.
+void cut_slices(Case& t, Random& random, Operand& a, Operand& b, Operand& source, Operand& d) {
+    Problem& p = t.p;
+    int64_t at = 0;
+    for (int64_t g = 0; g < p.batch; ++g) {
+        Slice s{&a, &b, &source, &d, g, g, g, 0, p.m, p.n, 0, p.k, g, g, g, g * p.m};
+        if (is_form(p, CARAT_GROUP_M_OFFSETS)) {
+            const int64_t end = std::min(p.m, at + random.below(1 + std::max<int64_t>(1, 2 * p.m / p.batch)));
+            t.sizes.push_back(int32_t(end));
+            s.row0 = at, s.row1 = at = end, s.out_row = 0;
+        } else if (is_form(p, CARAT_GROUP_M_MASKED)) {
+            t.sizes.push_back(int32_t(random.between(0, p.m)));
+            s.row1 = t.sizes.back();
+        } else if (is_form(p, CARAT_GROUP_K_OFFSETS)) {
+            const int64_t end = random.chance(30) ? at : random.between(at, p.k);
+            t.sizes.push_back(int32_t(end));
+            s.k0 = at, s.k1 = at = end;
+        }
+        if (!is_form(p, CARAT_GROUP_M_INDICES)) t.slices.push_back(s);
+    }
+    if (!is_form(p, CARAT_GROUP_M_INDICES)) return;
+    for (int64_t row = 0; row < p.m; ++row) {
+        const int64_t g = random.chance(40) && row ? t.sizes.back() : random.between(-1, p.batch - 1);
+        t.sizes.push_back(int32_t(g));
+        if (g >= 0) t.slices.push_back({&a, &b, &source, &d, 0, g, 0, row, row + 1, p.n, 0, p.k, g, g, g, 0});
+    }
+}
+
 // carat_operands of all forms but the array, and the oracle's slices.
 void lay_shared(Case& t, Random& random) {
     Problem& p = t.p;
@@ -236,38 +276,8 @@ void lay_shared(Case& t, Random& random) {
     }
     p.a = a.desc, p.b = b.desc, p.d = d.desc;
     t.o.a = a.data(), t.o.b = b.data(), t.o.d = d.data();
-    if (p.mode == CARAT_BATCHED_POINTERS) {
-        for (int64_t z = 0; z < p.batch; ++z) {
-            t.a_pointers.push_back(a.data(z)), t.b_pointers.push_back(b.data(z));
-            t.c_pointers.push_back(p.has_c() ? source->data(z) : nullptr), t.d_pointers.push_back(d.data(z));
-        }
-        t.o.a = t.o.b = t.o.c = nullptr, t.o.d = nullptr;
-        t.o.a_array = t.a_pointers.data(), t.o.b_array = t.b_pointers.data();
-        t.o.c_array = t.c_pointers.data(), t.o.d_array = t.d_pointers.data();
-    }
-    int64_t at = 0;
-    for (int64_t g = 0; g < p.batch; ++g) {
-        Slice s{&a, &b, source, &d, g, g, g, 0, p.m, p.n, 0, p.k, g, g, g, g * p.m};
-        if (is_form(p, CARAT_GROUP_M_OFFSETS)) {
-            const int64_t end = std::min(p.m, at + random.below(1 + std::max<int64_t>(1, 2 * p.m / p.batch)));
-            t.sizes.push_back(int32_t(end));
-            s.row0 = at, s.row1 = at = end, s.out_row = 0;
-        } else if (is_form(p, CARAT_GROUP_M_MASKED)) {
-            t.sizes.push_back(int32_t(random.between(0, p.m)));
-            s.row1 = t.sizes.back();
-        } else if (k_packed) {
-            const int64_t end = random.chance(30) ? at : random.between(at, p.k);
-            t.sizes.push_back(int32_t(end));
-            s.k0 = at, s.k1 = at = end;
-        }
-        if (!is_form(p, CARAT_GROUP_M_INDICES)) t.slices.push_back(s);
-    }
-    if (!is_form(p, CARAT_GROUP_M_INDICES)) return;
-    for (int64_t row = 0; row < p.m; ++row) {
-        const int64_t g = random.chance(40) && row ? t.sizes.back() : random.between(-1, p.batch - 1);
-        t.sizes.push_back(int32_t(g));
-        if (g >= 0) t.slices.push_back({&a, &b, source, &d, 0, g, 0, row, row + 1, p.n, 0, p.k, g, g, g, 0});
-    }
+    if (p.mode == CARAT_BATCHED_POINTERS) give_pointers(t, a, b, *source, d);
+    cut_slices(t, random, a, b, *source, d);
 }
 
 // Unlike problems: own extents, pointers and leading dimensions, some of them 0 for packed.

@@ -93,8 +93,7 @@ TEST(Select, ForcedKernels) {
 TEST(Registry, RowsAreNamedOnceAndEndInTheReference) {
     for (const Row& row : registry()) {
         EXPECT_EQ(find_row(row.name), &row);
-        EXPECT_TRUE(std::filesystem::exists(source_dir() / row.source))
-            << row.source;
+        EXPECT_TRUE(std::filesystem::exists(source_dir() / row.source)) << row.source;
         EXPECT_EQ(std::string(row.summary).back(), '.') << row.name;
     }
     EXPECT_STREQ(registry().back().name, "cpu_reference");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The generated translation unit says what the configuration says, by name.
 #include "jit/codegen.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A cache entry survives its way to bytes and back, and no damaged one is taken.
 #include "jit/entry.hpp"
 
 #include <gtest/gtest.h>
