@@ -99,7 +99,8 @@ def kernels(listing, root, argument):
 # ---- from bench/results/
 
 def bench(listing, root, argument):
-    """`bench PATH`: the results in bench/results/PATH, a file or a folder."""
+    """`bench PATH [brief]`: the results in bench/results/PATH, a file or a folder; brief leaves out the peers' choices."""
+    argument, _, brief = argument.partition(" ")
     place = root / "bench" / "results" / argument
     files = [place] if place.is_file() else sorted(place.rglob("*.json"))
     parts = []
@@ -107,19 +108,19 @@ def bench(listing, root, argument):
         data = read_json(path)
         name = path.relative_to(root).as_posix()
         if str(data.get("schema", "")).startswith("carat.bench/"):
-            parts.append(bench_table(name, data))
+            parts.append(bench_table(name, data, brief != "brief"))
         elif "benchmarks" in data and "context" in data:
             parts.append(google_benchmark_table(name, data))
     return "\n".join(parts) or "Nothing is measured here yet.\n"
 
 
-def bench_table(name, data):
+def bench_table(name, data, choices=True):
     rows = []
     for result in data["results"]:
         peer, peer_us, choice = best_peer(result.get("peers") or {})
         us, floor = result.get("us"), result.get("floor_us")
         rows.append([problem_of(result), code(result.get("kernel")), number(us), number(result.get("tflops")), number(result.get("gbps")),
-                     percent(floor, us), f"{peer} {number(peer_us)} ({choice})" if peer else "-", ratio(peer_us, us)])
+                     percent(floor, us), f"{peer} {number(peer_us)}" + (f" ({choice})" if choices else "") if peer else "-", ratio(peer_us, us)])
     header = ["problem", "kernel", "us", "TFLOP/s", "GB/s", "of the floor", "best peer, us", "peer time / ours"]
     return f"{environment_line(data.get('env') or {})}From `{name}`:\n\n" + table(header, rows, header[2:6] + header[7:])
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -21,6 +22,8 @@ constexpr size_t kSpinBytes = 1 << 20;  // panels of 64 steps and a tile of sums
 // Many short runs: on a busy machine one of them gets the core to itself.
 constexpr double kSpinSeconds = 0.001;
 constexpr int kSpinRepeats = 16, kReadRepeats = 3;
+// Pieces a thread: a worker that wakes late then costs a run a part of its work, not half the machine.
+constexpr size_t kSpinPieces = 4;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -43,7 +46,7 @@ struct Free {
 
 double peak_tflops(Isa isa, Panel panel, ThreadPool& threads) {
     const IsaKernels& kernels = kernels_of(isa);
-    const size_t count = size_t(threads.size());
+    const size_t count = size_t(threads.size()) * kSpinPieces;
     std::unique_ptr<char, Free> memory(static_cast<char*>(std::aligned_alloc(4096, kSpinBytes * count)));
     if (!memory) return 0;
     std::vector<int64_t> done(count);
@@ -52,9 +55,9 @@ double peak_tflops(Isa isa, Panel panel, ThreadPool& threads) {
             done[size_t(i)] = kernels.spin(panel, rounds, memory.get() + size_t(i) * kSpinBytes);
         });
     };
-    spin(100);  // wakes the cores and gives a first estimate
-    const double once = best_seconds(2, [&] { spin(100); }) / 100;
-    const int64_t rounds = std::max<int64_t>(100, int64_t(kSpinSeconds / std::max(once, 1e-9)));
+    // Doubled until a run is long: an estimate from the first short ones would hold the waking of the threads.
+    int64_t rounds = 100;
+    while (best_seconds(1, [&] { spin(rounds); }) < kSpinSeconds) rounds *= 2;
     const double seconds = best_seconds(kSpinRepeats, [&] { spin(rounds); });
     double total = 0;
     for (const int64_t multiply_adds : done) total += 2 * double(multiply_adds);
@@ -81,32 +84,56 @@ int64_t available_bytes() {
     return int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
-std::vector<ReadPoint> read_curve(ThreadPool& threads) {
-    int64_t largest = int64_t{128} << 20;  // beyond the caches a core can fill in the time we take
-    while (largest > (int64_t{1} << 20) && largest > available_bytes() / 4) largest /= 2;
+// As large a range as takes part in the measurement: four times the last-level cache, so that what was read a round ago
+// is gone from it.
+int64_t range_bytes(int64_t cache_bytes) {
+    int64_t bytes = std::clamp(int64_t(std::bit_ceil(uint64_t(4 * cache_bytes))), int64_t{128} << 20, int64_t{1} << 30);
+    while (bytes > (int64_t{1} << 20) && bytes > available_bytes() / 4) bytes /= 2;
+    return bytes;
+}
+
+// Times reads of so many bytes out of memory, never out of a cache: each read is of the next window of a large range.
+class ColdReader {
+  public:
+    ColdReader(ThreadPool& threads, uint64_t* words, int64_t bytes)
+        : threads_(threads), words_(words), bytes_(bytes), sink_(size_t(threads.size())) {}
+
+    double us(int64_t window) {
+        const int reads = int(std::max<int64_t>(1, (int64_t{16} << 20) / window));
+        return best_seconds(kReadRepeats,
+                            [&] {
+                                for (int i = 0; i < reads; ++i) read(window);
+                            }) /
+               reads * 1e6;
+    }
+
+  private:
+    void read(int64_t window) {
+        if (offset_ + window > bytes_) offset_ = 0;
+        const uint64_t* from = words_ + offset_ / 8;
+        const int64_t share = window / 8 / threads_.size();
+        threads_.parallel_for(threads_.size(),
+                              [&](int64_t i) { sink_[size_t(i)] += read_range(from + i * share, share); });
+        offset_ += window;
+    }
+
+    ThreadPool& threads_;
+    const uint64_t* words_;
+    int64_t bytes_, offset_ = 0;
+    std::vector<uint64_t> sink_;
+};
+
+std::vector<ReadPoint> read_curve(ThreadPool& threads, int64_t cache_bytes) {
+    const int64_t largest = range_bytes(cache_bytes);
     void* memory = mmap(nullptr, size_t(largest), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return {};
     madvise(memory, size_t(largest), MADV_HUGEPAGE);
     auto* words = static_cast<uint64_t*>(memory);
-    const int64_t parts = threads.size();
-    std::vector<uint64_t> sink(static_cast<size_t>(parts));
-    const auto sweep = [&](int64_t bytes, auto body) {
-        const int64_t share = bytes / 8 / parts;
-        threads.parallel_for(parts, [&](int64_t i) { body(words + i * share, share, i); });
-    };
-    const auto read = [&](const uint64_t* from, int64_t count, int64_t i) {
-        sink[size_t(i)] += read_range(from, count);
-    };
-    sweep(largest, [](uint64_t* from, int64_t count, int64_t) { std::fill(from, from + count, 1); });
+    const int64_t share = largest / 8 / threads.size();
+    threads.parallel_for(threads.size(), [&](int64_t i) { std::fill_n(words + i * share, share, 1); });
+    ColdReader reader(threads, words, largest);
     std::vector<ReadPoint> curve;
-    for (int64_t bytes = 256 << 10; bytes <= largest; bytes *= 8) {
-        const int sweeps = int(std::max<int64_t>(1, (int64_t{8} << 20) / bytes));
-        sweep(bytes, read);
-        const double seconds = best_seconds(kReadRepeats, [&] {
-            for (int i = 0; i < sweeps; ++i) sweep(bytes, read);
-        });
-        curve.push_back({double(bytes), seconds / sweeps * 1e6});
-    }
+    for (int64_t bytes = 256 << 10; bytes <= largest; bytes *= 8) curve.push_back({double(bytes), reader.us(bytes)});
     munmap(memory, size_t(largest));
     for (size_t i = 1; i < curve.size(); ++i) curve[i].us = std::max(curve[i].us, curve[i - 1].us);
     return curve;
@@ -137,7 +164,7 @@ Target measure(ThreadPool& threads) {
     // Without pair products the narrow types are multiplied as f32.
     target.f16_tflops = pairs ? peak_tflops(best, Panel::bf16, threads) : target.f32_tflops;
     target.fp8_tflops = target.s8_tflops = target.f16_tflops;
-    target.read_curve = read_curve(threads);
+    target.read_curve = read_curve(threads, target.l2_bytes);
     target.launch_us = best_seconds(50, [&] { threads.parallel_for(target.units, [](int64_t) {}); }) * 1e6;
     target.source = fmt::format("measured on this machine with {} and {} thread{}", name(best), target.units,
                                 target.units == 1 ? "" : "s");
