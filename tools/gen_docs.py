@@ -109,8 +109,8 @@ def bench(listing, root, argument):
         name = path.relative_to(root).as_posix()
         if str(data.get("schema", "")).startswith("carat.bench/"):
             parts.append(bench_table(name, data, brief != "brief"))
-        elif "benchmarks" in data and "context" in data:
-            parts.append(google_benchmark_table(name, data))
+        elif str(data.get("schema", "")).startswith("carat.cpu_peers/"):
+            parts.append(cpu_peers_table(name, data))
     return "\n".join(parts) or "Nothing is measured here yet.\n"
 
 
@@ -142,17 +142,16 @@ def best_peer(peers):
     return name, us, choice
 
 
-def google_benchmark_table(name, data):
-    """A committed run of a Google Benchmark program: one line a benchmark, its rate counters as columns."""
-    known = {"real_time", "cpu_time", "iterations", "repetitions", "repetition_index", "family_index", "per_family_instance_index", "threads"}
-    runs = [run for run in data["benchmarks"] if run.get("run_type") != "aggregate" or run.get("aggregate_name") == "median"]
-    if any(run.get("run_type") == "aggregate" for run in runs):
-        runs = [run for run in runs if run.get("run_type") == "aggregate"]
-    counters = list(dict.fromkeys(key for run in runs for key, value in run.items() if isinstance(value, (int, float)) and key not in known))
-    rows = [[run.get("run_name", run["name"]), f"{number(run['real_time'])} {run['time_unit']}", *(number(run.get(key)) for key in counters)] for run in runs]
-    context = data["context"]
-    where = f"{context.get('num_cpus', '?')} CPUs at {context.get('mhz_per_cpu', '?')} MHz, {str(context.get('date', '?'))[:10]}"
-    return f"From `{name}` ({where}):\n\n" + table(["benchmark", "time", *counters], rows, ["time", *counters])
+def cpu_peers_table(name, data):
+    """A run of tools/cpu_bench.sh: one line a problem, GFLOP/s of each contestant."""
+    contestants = sorted({result["contestant"] for result in data["results"]})
+    problems = {}
+    for result in data["results"]:
+        problems.setdefault((result["dtype"], result["layout"], result["n"]), {})[result["contestant"]] = result["gflops_median"]
+    rows = [[f"{dtype} {layout} {n}^3", *(number(rates.get(one)) for one in contestants)] for (dtype, layout, n), rates in sorted(problems.items())]
+    env = data["env"]
+    where = f"{env['cpu']}, {data['method']}; oneDNN {env['onednn']}, {' '.join(env['openblas'].split()[:2])}; {env['date'].split('T')[0]}"
+    return f"GFLOP/s ({where}). From `{name}`:\n\n" + table(["problem", *contestants], rows, contestants)
 
 
 def environment_line(env):

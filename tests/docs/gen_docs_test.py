@@ -29,9 +29,9 @@ RESULT = {"m": 16, "n": 32, "k": 4096, "batch": None, "groups": None, "dtype": "
 BENCH = {"schema": "carat.bench/1", "env": {"device": {"name": "h200", "full_name": "NVIDIA H200"}, "driver": "580", "threads": 2, "nvrtc": "13.0, /usr/x.so",
                                               "date": "2026-01-31T12:00:00Z"},
          "results": [RESULT, {**RESULT, "kernel": None, "peers": None, "us": 4096.4, "batch": 3}]}
-GOOGLE = {"context": {"num_cpus": 2, "mhz_per_cpu": 2400, "date": "2026-01-02T03:04:05"},
-          "benchmarks": [{"name": "f32/1024", "run_name": "f32/1024", "run_type": "iteration", "real_time": 12.3, "cpu_time": 1, "iterations": 3,
-                          "time_unit": "ms", "GFLOP/s": 174.2}]}
+PEERS = {"schema": "carat.cpu_peers/1", "env": {"cpu": "X", "onednn": "2.6.3", "openblas": "OpenBLAS 0.3.21 MORE", "date": "2026-01-02T03:04:05"},
+         "method": "one core", "results": [{"dtype": "f32", "layout": "nt", "n": 1024, "contestant": who, "gflops_median": rate}
+                                           for who, rate in (("carat_avx2", 174.2), ("openblas", 180.0))]}
 
 
 def part(name, argument=""):
@@ -109,13 +109,14 @@ class GenDocs(unittest.TestCase):
         self.assertEqual(gen_docs.bench(LISTING, self.root, "h200"), "Nothing is measured here yet.\n")
         folder.mkdir(parents=True)
         (folder / "a.json").write_text(json.dumps(BENCH))
-        (folder / "b.json").write_text(json.dumps(GOOGLE))
+        (folder / "b.json").write_text(json.dumps(PEERS))
         (folder / "env.json").write_text("{}")
         text = gen_docs.bench(LISTING, self.root, "h200")
         self.assertIn("Measured with: NVIDIA H200, 2 threads, driver 580, nvrtc 13.0, 2026-01-31. From `bench/results/h200/a.json`:", text)
         self.assertIn("| f32 nt 16 x 32 x 4096 bias_n | `v0_x` | 10 | 1.5 | 1,234 | 50 % | cublaslt 8 (algo 7) | 0.80 |", text)
         self.assertIn("| f32 nt 16 x 32 x 4096, batch 3 bias_n |  | 4,096 | 1.5 | 1,234 | 0 % | - | - |", text)
-        self.assertIn("| f32/1024 | 12.3 ms | 174 |", text)
+        self.assertIn("| problem | carat_avx2 | openblas |", text)
+        self.assertIn("| f32 nt 1024^3 | 174 | 180 |", text)
         self.assertEqual(gen_docs.bench(LISTING, self.root, "h200/b.json").count("From `"), 1)
 
 
