@@ -99,6 +99,16 @@ class Launcher(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "[doctor]"), done.stderr)
         self.assertIn("made for another place", done.stderr)
 
+    def test_a_copied_tree_without_the_packages_runs_as_it_is(self):
+        self.carat("doctor")
+        self.without("libcli11-dev")
+        moved = self.place / "copied"
+        self.project.rename(moved)
+        code, out, err = self.carat("doctor", project=moved)
+        self.assertEqual((code, out), (0, "[doctor]"), err)
+        self.assertIn("runs as it is", err)
+        self.assertEqual(self.said("apt"), "")
+
     def test_a_failed_configuration_is_said_and_tried_again(self):
         lists = self.project / "CMakeLists.txt"
         text = lists.read_text()
