@@ -306,8 +306,8 @@ CARAT_API size_t carat_plan_workspace_bytes(carat_plan_t plan);
 CARAT_API const char* carat_plan_kernel(carat_plan_t plan);
 /* Predicted time in microseconds. */
 CARAT_API double carat_plan_predicted_us(carat_plan_t plan);
-/* stream: a CUstream (NULL: the legacy stream); ignored on the CPU. Asynchronous on CUDA. Allocates, locks, compiles and
- * synchronises nothing, so it can be captured in a CUDA graph. */
+/* stream: a CUstream (NULL: the legacy stream). On CUDA it is asynchronous and allocates, locks, compiles and synchronises
+ * nothing, so it can be captured in a CUDA graph. On the CPU `stream` is ignored and the call returns when D is written. */
 CARAT_API carat_status carat_plan_execute(carat_plan_t plan, const carat_operands* operands, void* stream);
 
 /* One call: the plan is made once and kept in the context. Problems that need a workspace get a kernel that needs none. */
