@@ -17,20 +17,8 @@ carat_check_options default_check_options() {
     return {sizeof(carat_check_options), int64_t(1) << 27, 512, 1};
 }
 
-// Elements from the first to the last of `count` matrices.
-int64_t footprint(const carat_matrix& x, int64_t rows, int64_t cols, int64_t count) {
-    const int64_t inner = x.order == CARAT_ROW_MAJOR ? cols : rows, outer = x.order == CARAT_ROW_MAJOR ? rows : cols;
-    if (inner == 0 || outer == 0 || count == 0) return 0;
-    return (count - 1) * x.batch_stride + (outer - 1) * x.ld + inner;
-}
-
 int64_t scale_floats(const carat_scale& s, int64_t extent, int64_t k, int64_t count) {
-    int64_t rows = 1, cols = 1;
-    if (s.recipe == CARAT_SCALE_ROW_WISE) rows = extent;
-    if (s.recipe == CARAT_SCALE_BLOCK_WISE_1X128) rows = extent, cols = ceil_div(k, 128);
-    if (s.recipe == CARAT_SCALE_BLOCK_WISE_128X128) rows = ceil_div(extent, 128), cols = ceil_div(k, 128);
-    if (s.recipe == CARAT_SCALE_GROUP_WISE) rows = extent, cols = ceil_div(k, s.group);
-    return footprint({CARAT_F32, s.order, s.ld, s.batch_stride}, rows, cols, count);
+    return footprint({CARAT_F32, s.order, s.ld, s.batch_stride}, scale_grid(s, extent, k), count);
 }
 
 // Host copies of device operands; each stays alive as long as this object.
@@ -47,10 +35,10 @@ class HostCopy {
         const int64_t count = p_.mode == CARAT_BATCHED ? p_.batch : 1;
         const carat_epilogue& e = p_.epilogue;
         const int64_t d_rows = p_.m * count, blocks = ceil_div(p_.d_cols(), 128);
-        CARAT_TRY(fetch(host.a, bytes_of(p_.a.dtype, footprint(p_.a, p_.m, p_.a_cols(), count))));
-        CARAT_TRY(fetch(host.b, bytes_of(p_.b.dtype, footprint(p_.b, p_.b_rows(), p_.n, count))));
-        CARAT_TRY(fetch(host.c, p_.has_c() ? bytes_of(p_.c.dtype, footprint(p_.c, p_.m, p_.n, count)) : 0));
-        CARAT_TRY(fetch(host.d, bytes_of(p_.d.dtype, footprint(p_.d, p_.m, p_.d_cols(), count))));
+        CARAT_TRY(fetch(host.a, bytes_of(p_.a.dtype, footprint(p_.a, {p_.m, p_.a_cols()}, count))));
+        CARAT_TRY(fetch(host.b, bytes_of(p_.b.dtype, footprint(p_.b, {p_.b_rows(), p_.n}, count))));
+        CARAT_TRY(fetch(host.c, p_.has_c() ? bytes_of(p_.c.dtype, footprint(p_.c, {p_.m, p_.n}, count)) : 0));
+        CARAT_TRY(fetch(host.d, bytes_of(p_.d.dtype, footprint(p_.d, {p_.m, p_.d_cols()}, count))));
         CARAT_TRY(fetch(host.bias, bias_bytes(count)));
         CARAT_TRY(fetch(host.scale_a, 4 * scale_floats(p_.scale_a, p_.m, p_.k, count)));
         CARAT_TRY(fetch(host.scale_b, 4 * scale_floats(p_.scale_b, p_.n, p_.k, count)));

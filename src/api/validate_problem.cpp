@@ -131,10 +131,6 @@ Status check_compute(const Problem& p) {
     return {};
 }
 
-struct Extents {
-    int64_t rows, cols;
-};
-
 // Resolves ld and batch_stride of one matrix of `count` in a row. `output`: its entries must not overlap.
 Status resolve_matrix(carat_matrix& x, Extents extents, int64_t count, bool output, const char* who) {
     const bool row_major = x.order == CARAT_ROW_MAJOR;
@@ -148,7 +144,7 @@ Status resolve_matrix(carat_matrix& x, Extents extents, int64_t count, bool outp
     if (x.ld > kLargestExtent || (outer > 0 && x.ld > kLargestOffset / outer))
         return fail(CARAT_INVALID_VALUE, "{}.ld is {}: with {} {} the matrix would not fit any memory", who, x.ld,
                     outer, row_major ? "rows" : "columns");
-    const int64_t footprint = outer == 0 || inner == 0 ? 0 : (outer - 1) * x.ld + inner;
+    const int64_t size = footprint(x, extents);
     if (x.batch_stride == CARAT_PACKED) x.batch_stride = outer * x.ld;
     if (x.batch_stride < 0)
         return fail(CARAT_INVALID_VALUE, "{}.batch_stride is {}: use 0 or more, or CARAT_PACKED (-1)", who,
@@ -160,12 +156,12 @@ Status resolve_matrix(carat_matrix& x, Extents extents, int64_t count, bool outp
         return fail(CARAT_INVALID_VALUE, "{} is {}, two a byte: ld {} and batch_stride {} must be even", who,
                     name(x.dtype), x.ld, x.batch_stride);
     const bool apart =
-        x.batch_stride >= footprint || (x.batch_stride >= inner && x.ld >= (count - 1) * x.batch_stride + inner);
-    if (output && count > 1 && footprint > 0 && !apart)
+        x.batch_stride >= size || (x.batch_stride >= inner && x.ld >= (count - 1) * x.batch_stride + inner);
+    if (output && count > 1 && size > 0 && !apart)
         return fail(CARAT_INVALID_VALUE,
                     "{}.batch_stride is {}: entries of {} elements would overlap, so it must be at least that (or "
                     "CARAT_PACKED)",
-                    who, x.batch_stride, footprint);
+                    who, x.batch_stride, size);
     return {};
 }
 
@@ -202,24 +198,6 @@ Status resolve_matrices(Problem& p) {
     return resolve_matrix(p.c, {p.m, p.n}, repeats.d, false, "c");  // added before the gate halves the columns
 }
 
-// The grid of an operand's scales, as rows (its own extent) x columns (along K).
-Extents grid_of(const carat_scale& s, int64_t extent, int64_t k) {
-    switch (s.recipe) {
-        case CARAT_SCALE_TENSOR_WISE:
-            return {1, 1};
-        case CARAT_SCALE_ROW_WISE:
-            return {extent, 1};
-        case CARAT_SCALE_BLOCK_WISE_1X128:
-            return {extent, ceil_div(k, 128)};
-        case CARAT_SCALE_BLOCK_WISE_128X128:
-            return {ceil_div(extent, 128), ceil_div(k, 128)};
-        case CARAT_SCALE_GROUP_WISE:
-            return {extent, ceil_div(k, s.group)};
-        default:
-            return {0, 0};
-    }
-}
-
 Status resolve_scale(carat_scale& s, int64_t extent, const Problem& p, int64_t count, const char* who) {
     if (s.recipe == CARAT_SCALE_NONE) {
         s = carat_scale{CARAT_SCALE_NONE, 0, 0, CARAT_ROW_MAJOR, 0, 0};
@@ -233,7 +211,7 @@ Status resolve_scale(carat_scale& s, int64_t extent, const Problem& p, int64_t c
     if (s.zero_points && s.recipe != CARAT_SCALE_GROUP_WISE)
         return fail(CARAT_INVALID_VALUE, "{}.zero_points is set: zero points belong to CARAT_SCALE_GROUP_WISE", who);
     carat_matrix grid = {CARAT_F32, s.order, s.ld, s.batch_stride};
-    CARAT_TRY(resolve_matrix(grid, grid_of(s, extent, p.k), count, false, who));
+    CARAT_TRY(resolve_matrix(grid, scale_grid(s, extent, p.k), count, false, who));
     s.ld = grid.ld;
     s.batch_stride = grid.batch_stride;
     return {};

@@ -61,6 +61,31 @@ std::string describe_grid(const char* which, const carat_scale& scale, int64_t e
 
 }  // namespace
 
+Extents scale_grid(const carat_scale& s, int64_t extent, int64_t k) {
+    switch (s.recipe) {
+        case CARAT_SCALE_NONE:
+            return {0, 0};
+        case CARAT_SCALE_TENSOR_WISE:
+            return {1, 1};
+        case CARAT_SCALE_ROW_WISE:
+            return {extent, 1};
+        case CARAT_SCALE_BLOCK_WISE_1X128:
+            return {extent, ceil_div(k, 128)};
+        case CARAT_SCALE_BLOCK_WISE_128X128:
+            return {ceil_div(extent, 128), ceil_div(k, 128)};
+        case CARAT_SCALE_GROUP_WISE:
+            return {extent, ceil_div(k, s.group)};
+    }
+    return {0, 0};
+}
+
+int64_t footprint(const carat_matrix& matrix, Extents extents, int64_t count) {
+    if (extents.rows == 0 || extents.cols == 0 || count == 0) return 0;
+    const bool row_major = matrix.order == CARAT_ROW_MAJOR;
+    const int64_t inner = row_major ? extents.cols : extents.rows, outer = row_major ? extents.rows : extents.cols;
+    return (count - 1) * matrix.batch_stride + (outer - 1) * matrix.ld + inner;
+}
+
 std::string describe_epilogue(const Problem& p) {
     const carat_epilogue& e = p.epilogue;
     std::string text;

@@ -18,6 +18,15 @@ struct Strides {
     int64_t row = 0, col = 0, batch = 0;
 };
 
+struct Extents {
+    int64_t rows, cols;
+};
+
+// The grid of an operand's scales: rows along its own extent (M for A, N for B), columns along K. 0 x 0 without a recipe.
+Extents scale_grid(const carat_scale& scale, int64_t extent, int64_t k);
+// Elements from the first to the last of `count` matrices of these extents, 0 if there are none.
+int64_t footprint(const carat_matrix& matrix, Extents extents, int64_t count = 1);
+
 struct Problem : carat_problem {
     // Columns of D: N, or N/2 under a gated epilogue. (C is added before the gate: it always has N.)
     int64_t d_cols() const { return epilogue.gate == CARAT_GATE_NONE ? n : n / 2; }

@@ -96,6 +96,11 @@ Result<std::unique_ptr<Nvrtc>> open_one(const std::string& candidate) {
         return fail(CARAT_COMPILE_FAILED, "{} is version {}.{}, but 12.3 or later is needed", path, info.major,
                     info.minor);
     info.path = path;
+    // NVRTC opens its builtins by soname alone. A wheel's directory is not on the loader's path, but a library that is
+    // loaded already answers to its soname; where the file does not lie beside NVRTC, the loader has to find it.
+    const std::string builtins =
+        fmt::format("{}libnvrtc-builtins.so.{}.{}", path.substr(0, path.rfind('/') + 1), info.major, info.minor);
+    if (auto beside = SharedLibrary::open_first({builtins}); beside.ok()) nvrtc->builtins = std::move(beside).value();
     nvrtc->identity = identity_of(info);
     return nvrtc;
 }

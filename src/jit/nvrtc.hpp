@@ -14,7 +14,7 @@
 namespace carat::jit {
 
 struct Nvrtc {
-    SharedLibrary library;
+    SharedLibrary library, builtins;
     NvrtcInfo info;
     std::string identity;  // for the cache key: version, and size and time of the file, never its path
 #define NVRTC(result, name, parameters) result(*name) parameters = nullptr;

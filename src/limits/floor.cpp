@@ -47,22 +47,8 @@ double matrix_bytes(carat_dtype dtype, int64_t rows, int64_t cols) {
 }
 
 double scale_bytes(const carat_scale& s, int64_t extent, int64_t k) {
-    const double rows = double(extent);
-    switch (s.recipe) {
-        case CARAT_SCALE_NONE:
-            return 0;
-        case CARAT_SCALE_TENSOR_WISE:
-            return 4;
-        case CARAT_SCALE_ROW_WISE:
-            return 4 * rows;
-        case CARAT_SCALE_BLOCK_WISE_1X128:
-            return 4 * rows * double(ceil_div(k, 128));
-        case CARAT_SCALE_BLOCK_WISE_128X128:
-            return 4 * double(ceil_div(extent, 128)) * double(ceil_div(k, 128));
-        case CARAT_SCALE_GROUP_WISE:
-            return 4 * rows * double(ceil_div(k, std::max<int64_t>(s.group, 1))) * (s.zero_points ? 2 : 1);
-    }
-    return 0;
+    const Extents grid = scale_grid(s, extent, k);
+    return 4 * double(grid.rows) * double(grid.cols) * (s.zero_points ? 2 : 1);
 }
 
 double scale_copies(const Problem& p, const carat_scale& s, double operand_copies) {
