@@ -22,6 +22,8 @@ export SOURCE_DIR=$root  # for tests that read golden files: the tree may have b
 export CARAT_CACHE_DIR=${CARAT_CACHE_DIR:-$out/cache}
 mkdir -p "$CARAT_CACHE_DIR" && chmod 700 "$CARAT_CACHE_DIR"
 
+cd "$root" || exit 2  # so that the commands in the results name no path of this machine
+
 names=() states=() seconds=() failures=0
 
 note() {  # NAME STATE SECONDS
@@ -96,7 +98,7 @@ bench() {
         "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
     for row in v0_naive v1_shared; do
         json_step "bench_squares_$row" 120 "$out/bench/squares_$row.json" \
-            "$carat" bench --shapes "$root/bench/suites/f32_squares.txt" --kernel $row --peer cublaslt --json
+            "$carat" bench --shapes bench/suites/f32_squares.txt --kernel $row --peer cublaslt --json
     done
 }
 
