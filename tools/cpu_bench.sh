@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # cpu_bench.sh OUT.json: times the CPU backend beside OpenBLAS and oneDNN on one core and writes a summary. Contestants
 # take turns in random order; times are CPU time, so that what else runs on the machine does not count, and the median of
-# the repetitions. Installs nothing. Environment: CARAT_BUILD (default build), REPETITIONS (15), CORE (the last one).
+# the repetitions. Installs nothing. Environment: BUILD_DIR (default build), REPETITIONS (15), CORE (the last one).
 set -eu
 [ $# -eq 1 ] || { echo "usage: $0 OUT.json" >&2; exit 2; }
 out=$1
-build=${CARAT_BUILD:-build}
+build=${BUILD_DIR:-build}
 program=$build/bench/cpu_peers
 [ -x "$program" ] || { echo "$program is missing: cmake --build $build --target cpu_peers (needs libbenchmark-dev)" >&2; exit 1; }
 for tool in taskset python3; do

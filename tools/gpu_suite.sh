@@ -3,7 +3,7 @@
 # gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench]: all parts or those named: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
 # part of the GPU tests under compute-sanitizer, and the f32 benches with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt,
 # doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, logs/*.txt and summary.json. Every step has a time limit;
-# the exit code is 1 if a step failed. CARAT_BUILD names another build directory than build/.
+# the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the root).
 set -uo pipefail
 
 if [ $# -lt 1 ]; then
@@ -11,7 +11,7 @@ if [ $# -lt 1 ]; then
     exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=${CARAT_BUILD:-$root/build}
+build=${BUILD_DIR:-$root/build}
 mkdir -p "$1"/{tests,sanitizer,bench,logs} || exit 2
 out=$(cd "$1" && pwd)
 shift
