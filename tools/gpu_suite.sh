@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench]: all parts or those named: everything that needs a GPU, from a built tree (./carat build, or a copy of one): every test binary, a
-# part of the GPU tests under compute-sanitizer, and the f32 benches with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt,
-# doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, logs/*.txt and summary.json. Every step has a time limit;
-# the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the root).
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench]: everything that needs a GPU, or the parts named, from a built tree
+# or a copy of one: every test binary, a part of the GPU tests under compute-sanitizer, a real model's weights, and the f32 benches
+# with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json,
+# logs/*.txt and summary.json. Every step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names another build
+# directory than build/ (relative to the root).
 set -uo pipefail
 
 if [ $# -lt 1 ]; then
