@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // context.cpp: making a context: which backend, which device, which caches.
 #include <charconv>
-#include <cstring>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"

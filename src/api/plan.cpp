@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.cpp: problems, plans and executions at the C border.
-#include <cstring>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // text.cpp: strings owned by the library, and element types by name.
-#include <cstring>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
