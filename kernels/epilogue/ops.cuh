@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // ops.cuh: what happens to an f32 accumulator on its way to D, in the fixed order of the contract:
 //     v = alpha acc + beta C + bias;  v = clamp(activation(v)), or clamp(activation(gate) * up)
-//     amax of |v|;  D = v out_scale
-// Config chooses the steps at compile time: kDeviceScalars, kHasC, kBias, kActivation, kGate, kClamp, kAmax, kOutScale.
+//     amax of |v|;  D = v out_scale, rounded once
+// Config chooses the steps at compile time: kDeviceScalars, kHasC, kTypeC, kBias, kTypeBias, kActivation, kGate, kClamp,
+// kAmax, kOutScale, kTypeD.
+// A kernel whose threads hold one element each calls finish(). One that holds fragments calls, for each element,
+// epilogue_value(), Largest::note() and output_value(), stores as it likes, and publishes the Largest once a tile.
 // Accurate math only: no __expf, no fast division. Additions are fused on purpose and in a fixed order, so every kernel
 // that accumulates in the same order gives the same bits.
 #pragma once
 
 #include <shared/gemm_params.h>
+#include <ptx/convert.cuh>
 #include <ptx/warp.cuh>
 
 namespace carat_kernel {
@@ -63,43 +67,73 @@ __device__ float linear_step(const GemmParams& params, const Scalars& scalars, f
     if constexpr (Config::kHasC) {
         if (scalars.beta != 0.0f) {
             const Strided& s = params.c_strides;
-            const float c = static_cast<const float*>(params.c)[i * s.row + column * s.col + batch * s.batch];
+            const float c = load_element<Config::kTypeC>(params.c, i * s.row + column * s.col + batch * s.batch);
             v = fmaf(scalars.beta, c, v);
         }
     }
     if constexpr (Config::kBias != kBiasNone) {
         const i64 at = Config::kBias == kBiasM ? i : column;
-        v += static_cast<const float*>(params.epilogue.bias)[at + batch * params.epilogue.bias_batch];
+        v += load_element<Config::kTypeBias>(params.epilogue.bias, at + batch * params.epilogue.bias_batch);
     }
     return v;
 }
 
+// The value of element (i, j) of D, which must be inside of D, before its output scale.
+template <class Config>
+__device__ float epilogue_value(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2],
+                                i64 batch, i64 i, i64 j) {
+    float v = activate<Config::kActivation>(linear_step<Config>(params, scalars, accumulators[0], batch, i, j, 0));
+    if constexpr (Config::kGate != kGateNone)
+        v *= linear_step<Config>(params, scalars, accumulators[1], batch, i, j, 1);
+    if constexpr (Config::kClamp) {
+        v = v < params.epilogue.clamp_lo ? params.epilogue.clamp_lo : v;
+        v = v > params.epilogue.clamp_hi ? params.epilogue.clamp_hi : v;
+    }
+    return v;
+}
+
+template <class Config>
+__device__ float output_value(const GemmParams& params, float v, i64 batch, i64 i) {
+    if constexpr (Config::kOutScale == kOutScaleTensor) v *= params.epilogue.out_scale[0];
+    if constexpr (Config::kOutScale == kOutScaleRow) v *= params.epilogue.out_scale[i + batch * params.m];
+    return v;
+}
+
+// The largest |v| that a thread has seen. The bits of |v| order as integers do, with NaN above infinity, and a maximum
+// does not depend on the order.
+template <class Config>
+struct Largest {
+    unsigned bits = 0;
+
+    __device__ void note(float v) {
+        if constexpr (Config::kAmax) {
+            const unsigned size = __float_as_uint(fabsf(v));
+            bits = size > bits ? size : bits;
+        }
+    }
+    // All threads of a warp must call it: one atomic for 32 of them.
+    __device__ void publish(const GemmParams& params) const {
+        if constexpr (Config::kAmax) {
+            const unsigned largest = warp_max(bits);
+            if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(params.epilogue.amax), largest);
+        }
+    }
+};
+
 // From the accumulators of element (i, j) of D to memory. `inside` is false for threads that have no element; all
-// threads of a warp must call it, because amax is reduced over the warp: one atomic for 32 elements.
+// threads of a warp must call it.
 template <class Config>
 __device__ void finish(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2], i64 batch,
                        i64 i, i64 j, bool inside) {
-    const EpilogueParams& epilogue = params.epilogue;
+    Largest<Config> largest;
     float v = 0.0f;
-    if (inside) {
-        v = activate<Config::kActivation>(linear_step<Config>(params, scalars, accumulators[0], batch, i, j, 0));
-        if constexpr (Config::kGate != kGateNone)
-            v *= linear_step<Config>(params, scalars, accumulators[1], batch, i, j, 1);
-        if constexpr (Config::kClamp) {
-            v = v < epilogue.clamp_lo ? epilogue.clamp_lo : v;
-            v = v > epilogue.clamp_hi ? epilogue.clamp_hi : v;
-        }
-    }
-    if constexpr (Config::kAmax) {
-        // The bits of |v| order as integers do, with NaN above infinity; the maximum does not depend on the order.
-        const unsigned largest = warp_max(__float_as_uint(fabsf(v)));
-        if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(epilogue.amax), largest);
-    }
+    if (inside) v = epilogue_value<Config>(params, scalars, accumulators, batch, i, j);
+    largest.note(v);
+    largest.publish(params);
     if (!inside) return;
-    if constexpr (Config::kOutScale == kOutScaleTensor) v *= epilogue.out_scale[0];
-    if constexpr (Config::kOutScale == kOutScaleRow) v *= epilogue.out_scale[i + batch * params.m];
     const Strided& s = params.d_strides;
-    static_cast<float*>(params.d)[i * s.row + j * s.col + batch * s.batch] = v;
+    store_element<Config::kTypeD>(params.d, i * s.row + j * s.col + batch * s.batch,
+                                  output_value<Config>(params, v, batch, i));
 }
 
 }  // namespace carat_kernel

@@ -12,6 +12,9 @@ struct Strided {
     i64 row, col, batch;
 };
 
+// Values of carat_dtype that kernels read and write.
+enum Type : int { kTypeNone = 0, kTypeF32 = 2, kTypeF16 = 3, kTypeBf16 = 4 };
+
 // Values of carat_activation, carat_gate, carat_bias, carat_out_scale, as code generation writes them into Config.
 // Enumerators and not constants: those would take device memory in every kernel.
 enum Activation : int { kActNone = 0, kActRelu = 1, kActGeluErf = 2, kActGeluTanh = 3, kActSilu = 4, kActSigmoid = 5 };
@@ -38,6 +41,17 @@ struct GemmParams {
     i64 m, n, k, batch;
     Strided a_strides, b_strides, c_strides, d_strides;
     EpilogueParams epilogue;
+};
+
+// A descriptor of the bulk copy engine (TMA), encoded by the driver. 64 bytes satisfy the hardware; 128 is what cuda.h of
+// CUDA 13 gives its type.
+struct alignas(128) BulkMap {
+    unsigned char bytes[128];
+};
+
+// What kernels that copy in bulk take. The maps are set if Config::kBulk; d_map if Config::kBulkStore.
+struct BulkGemmParams : GemmParams {
+    BulkMap a_map, b_map, d_map;
 };
 
 }  // namespace carat_shared

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/cuda_kernel.hpp"
 
+#include <cstring>
+
 #include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
 
@@ -9,6 +11,8 @@ namespace {
 
 namespace shared = carat_shared;
 
+static_assert(int(shared::kTypeNone) == CARAT_NONE && int(shared::kTypeF32) == CARAT_F32);
+static_assert(int(shared::kTypeF16) == CARAT_F16 && int(shared::kTypeBf16) == CARAT_BF16);
 static_assert(int(shared::kActNone) == CARAT_ACT_NONE && int(shared::kActRelu) == CARAT_ACT_RELU);
 static_assert(int(shared::kActGeluErf) == CARAT_ACT_GELU_ERF && int(shared::kActGeluTanh) == CARAT_ACT_GELU_TANH);
 static_assert(int(shared::kActSilu) == CARAT_ACT_SILU && int(shared::kActSigmoid) == CARAT_ACT_SIGMOID);
@@ -61,16 +65,21 @@ void bind(shared::GemmParams& params, const carat_operands& operands) {
 
 class CudaExecutable final : public Executable {
   public:
-    CudaExecutable(const Problem& problem, std::string name, const cuda::LaunchShape& shape, KernelFacts facts)
+    CudaExecutable(const Problem& problem, std::string name)
         : params_(make_params(problem)),
           empty_(problem.empty()),
           amax_(problem.epilogue.amax != 0),
-          name_(std::move(name)),
-          shape_(shape),
-          facts_(std::move(facts)) {}
+          name_(std::move(name)) {}
 
+    void add(const CudaKernel& kernel, KernelFacts facts) {
+        ways_.push_back({kernel.shape, kernel.bulk, kernel.parameters == "BulkGemmParams", nullptr});
+        if (ways_.size() == 1) facts_ = std::move(facts);
+    }
+
+    // The way added last.
     Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin) {
-        CARAT_ASSIGN(module_, cuda::Module::load(device, cubin, shape_.dynamic_shared_bytes, name_));
+        Way& way = ways_.back();
+        CARAT_ASSIGN(way.module, cuda::Module::load(device, cubin, way.shape.dynamic_shared_bytes, name_));
         device_ = std::move(device);
         return {};
     }
@@ -79,26 +88,60 @@ class CudaExecutable final : public Executable {
 
     Status execute(const carat_operands& operands, void* stream) const override {
         if (empty_) return {};
-        if (module_ == nullptr)
+        if (device_ == nullptr)
             return fail(CARAT_NOT_INITIALIZED,
                         "kernel {} was only planned, because the context has no GPU (it was made for a named target): "
                         "create a context on the device that is to run it",
                         name_);
         // Zeroed here and not by the caller, so that a repeated execution and a replayed graph give the same maximum.
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
-        shared::GemmParams params = params_;
-        bind(params, operands);
-        return module_->launch(shape_, &params, sizeof params, stream);
+        for (const Way& way : ways_) {
+            if (!takes(way, operands)) continue;
+            shared::BulkGemmParams params = {params_, {}, {}, {}};
+            bind(params, operands);
+            if (way.bulk) CARAT_TRY(encode(*way.bulk, operands, params));
+            const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
+            return way.module->launch(way.shape, &params, bytes, stream);
+        }
+        return fail(CARAT_NOT_SUPPORTED, "kernel {} takes no operands at these addresses: please report it", name_);
     }
 
   private:
+    struct Way {
+        cuda::LaunchShape shape;
+        std::optional<BulkMaps> bulk;
+        bool takes_maps;
+        std::unique_ptr<cuda::Module> module;
+    };
+
+    static bool aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+
+    // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe.
+    static bool takes(const Way& way, const carat_operands& o) {
+        if (!way.bulk) return true;
+        return o.a && o.b && aligned(o.a) && aligned(o.b) && (way.bulk->d.rank == 0 || aligned(o.d));
+    }
+
+    Status encode(const BulkMaps& maps, const carat_operands& operands, shared::BulkGemmParams& params) const {
+        CARAT_TRY(encode(maps.a, operands.a, params.a_map));
+        CARAT_TRY(encode(maps.b, operands.b, params.b_map));
+        return maps.d.rank == 0 ? Status() : encode(maps.d, operands.d, params.d_map);
+    }
+
+    Status encode(cuda::TensorMapDesc desc, const void* address, shared::BulkMap& to) const {
+        desc.address = address;
+        CARAT_ASSIGN(const cuda::TensorMap map, device_->tensor_map(desc));
+        static_assert(sizeof map == sizeof to);
+        std::memcpy(&to, &map, sizeof to);
+        return {};
+    }
+
     shared::GemmParams params_;
     bool empty_, amax_;
     std::string name_;
-    cuda::LaunchShape shape_;
     KernelFacts facts_;
+    std::vector<Way> ways_;
     std::shared_ptr<const cuda::Device> device_;
-    std::unique_ptr<cuda::Module> module_;
 };
 
 }  // namespace
@@ -109,7 +152,9 @@ std::vector<jit::Constant> epilogue_constants(const Problem& problem) {
         {"kRowMajorD", text(problem.d.order == CARAT_ROW_MAJOR)},
         {"kDeviceScalars", text(e.scalars_on_device != 0)},
         {"kHasC", text(problem.has_c())},
+        {"kTypeC", std::to_string(int(problem.c.dtype))},
         {"kBias", std::to_string(int(e.bias))},
+        {"kTypeBias", std::to_string(int(e.bias == CARAT_BIAS_NONE ? CARAT_NONE : e.bias_dtype))},
         {"kActivation", std::to_string(int(e.activation))},
         {"kGate", std::to_string(int(e.gate))},
         {"kClamp", text(e.clamp != 0)},
@@ -126,22 +171,25 @@ void require_cuda(const Problem&, const Target& target, Requirements& requiremen
                          target.cc_minor);
 }
 
-Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config, const CudaKernel& kernel,
-                                                 Runtime& runtime) {
+Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config,
+                                                 std::span<const CudaKernel> kernels, Runtime& runtime) {
     if (runtime.jit == nullptr)
         return fail(CARAT_NOT_INITIALIZED,
                     "kernel {} needs a CUDA context, but this one is for the CPU: create one with backend CUDA",
                     config.name());
-    jit::Request request;
-    request.name = config.name();
-    request.main = jit::generate_main(config, kernel.constants, kernel.include, kernel.function);
-    request.arch = runtime.target.arch();
-    CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
-    KernelFacts facts = artifact->facts;
-    facts.threads = int(kernel.shape.threads);
-    facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
-    auto executable = std::make_unique<CudaExecutable>(problem, request.name, kernel.shape, std::move(facts));
-    if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin));
+    auto executable = std::make_unique<CudaExecutable>(problem, config.name());
+    for (const CudaKernel& kernel : kernels) {
+        jit::Request request;
+        request.name = config.name();
+        request.main = jit::generate_main(config, kernel.constants, kernel.include, kernel.function, kernel.parameters);
+        request.arch = runtime.target.arch();
+        CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
+        KernelFacts facts = artifact->facts;
+        facts.threads = int(kernel.shape.threads);
+        facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
+        executable->add(kernel, std::move(facts));
+        if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin));
+    }
     return std::unique_ptr<Executable>(std::move(executable));
 }
 

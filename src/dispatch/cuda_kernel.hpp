@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda_kernel.hpp: what every CUDA row shares: the epilogue as compile-time constants, a problem as kernel parameters,
-// and the executable that compiles, loads and launches one kernel.
+// and the executable that compiles, loads and launches a kernel.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "cuda/device.hpp"
@@ -13,21 +15,31 @@
 
 namespace carat {
 
-// Config's members for the f32 epilogue (kernels/epilogue/ops.cuh), with kRowMajorD.
+// Config's members for the epilogue (kernels/epilogue/ops.cuh), with kRowMajorD.
 std::vector<jit::Constant> epilogue_constants(const Problem& problem);
 
 // The refusals that hold for every CUDA row.
 void require_cuda(const Problem& problem, const Target& target, Requirements& requirements);
 
-struct CudaKernel {
-    std::string include;   // "ladder/v0_naive.cuh"
-    std::string function;  // "carat_kernel::v0_naive"
-    std::vector<jit::Constant> constants;
-    cuda::LaunchShape shape;
+// The descriptors of a kernel that copies in bulk. Addresses are filled in when it is executed; d.rank = 0: D is stored
+// by the threads.
+struct BulkMaps {
+    cuda::TensorMapDesc a, b, d;
 };
 
-// Compiles (or finds) the kernel and loads it where there is a device; without one the executable has facts only.
-Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config, const CudaKernel& kernel,
-                                                 Runtime& runtime);
+struct CudaKernel {
+    std::string include;                    // "ladder/v0_naive.cuh"
+    std::string function;                   // "carat_kernel::v0_naive"
+    std::string parameters = "GemmParams";  // or "BulkGemmParams"
+    std::vector<jit::Constant> constants;
+    cuda::LaunchShape shape;
+    std::optional<BulkMaps> bulk;
+};
+
+// Compiles (or finds) the kernels and loads them where there is a device; without one the executable has facts only.
+// Several kernels are ways to run one configuration, best first: the first whose bulk copies can take the addresses of
+// the operands is launched, so the last must have no `bulk`. The facts are those of the first.
+Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config,
+                                                 std::span<const CudaKernel> kernels, Runtime& runtime);
 
 }  // namespace carat

@@ -4,64 +4,23 @@
 #include <algorithm>
 
 #include "dispatch/cuda_kernel.hpp"
+#include "dispatch/ladder.hpp"
 
 namespace carat {
 namespace {
 
-constexpr int64_t kMaxGridX = 2147483647;
 // Threads that an SM is to hold, as the compiler's bound on registers. v1 waits at barriers, so all it can (3.95 TFLOP/s
 // with 1024 at 2048^3, 4.78 with 2048); v0 has none, and its widest epilogue spills below 42 registers.
 constexpr unsigned kResidentV0 = 1536, kResidentV1 = 2048;
 
-// ---------------------------------------------------------------- what both rungs take
-
-bool is_f32_or_none(carat_dtype dtype) {
-    return dtype == CARAT_F32 || dtype == CARAT_NONE;
-}
-
-void require_f32(const Problem& p, const Target& target, Requirements& r) {
-    const carat_epilogue& e = p.epilogue;
-    require_cuda(p, target, r);
-    r.require(p.mode == CARAT_SINGLE || p.mode == CARAT_BATCHED,
-              "it takes single and strided batched problems, not arrays of pointers and not groups");
-    r.require(p.a.dtype == CARAT_F32 && p.b.dtype == CARAT_F32, "A and B must be f32, but are {} and {}",
-              name(p.a.dtype), name(p.b.dtype));
-    r.require(p.d.dtype == CARAT_F32, "D must be f32, but is {}", name(p.d.dtype));
-    r.require(is_f32_or_none(p.c.dtype), "C must be f32, but is {}", name(p.c.dtype));
-    r.require(p.compute == CARAT_COMPUTE_DEFAULT || p.compute == CARAT_COMPUTE_F32,
-              "it computes in exact f32 only, not in another compute mode");
-    r.require(p.scale_a.recipe == CARAT_SCALE_NONE && p.scale_b.recipe == CARAT_SCALE_NONE,
-              "it takes no scales of A and B, but the recipe is {}", describe_recipe(p));
-    r.require(p.sparsity == CARAT_DENSE, "it takes dense operands, not 2:4 sparse ones");
-    r.require(e.bias == CARAT_BIAS_NONE || e.bias_dtype == CARAT_F32, "the bias must be f32, but is {}",
-              name(e.bias_dtype));
-    r.require(e.out_scale != CARAT_OUT_SCALE_COMPUTED_1X128,
-              "it does not compute output scales (out_scale 1x128), which only narrow types of D need");
-}
-
-// ---------------------------------------------------------------- configurations
-
-Config base_config(const char* family, const Problem& p, int bm, int bn, int bk) {
-    Config config;
-    config.family = family;
-    config.a = p.a.dtype;
-    config.b = p.b.dtype;
-    config.d = p.d.dtype;
-    config.layout = p.layout();
-    config.bm = bm;
-    config.bn = bn;
-    config.bk = bk;
-    return config;
-}
-
 // A warp along D's contiguous dimension, eight of them a block.
 std::vector<Config> v0_candidates(const Problem& p, const Target&) {
     const bool row_major = p.d.order == CARAT_ROW_MAJOR;
-    return {base_config("v0_naive", p, row_major ? 8 : 32, row_major ? 32 : 8, 1)};
+    return {rung_config("v0_naive", p, row_major ? 8 : 32, row_major ? 32 : 8, 1)};
 }
 
 std::vector<Config> v1_candidates(const Problem& p, const Target&) {
-    return {base_config("v1_shared", p, 32, 32, 32), base_config("v1_shared", p, 16, 16, 16)};
+    return {rung_config("v1_shared", p, 32, 32, 32), rung_config("v1_shared", p, 16, 16, 16)};
 }
 
 // ---------------------------------------------------------------- cost
@@ -76,11 +35,6 @@ struct Pace {
 };
 constexpr Pace kV0Coalesced = {0.081, 0.090}, kV0Strided = {0.0081, 0.075};
 constexpr Pace kV1Tile32 = {0.108, 1.81}, kV1Tile16 = {0.097, 0.79};
-
-int64_t tile_count(const Problem& p, const Config& config) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
-    return ceil_div(p.m, config.bm) * ceil_div(p.d_cols(), config.bn) * batch;
-}
 
 // The busiest SM's tiles at its pace, against the floor of the problem.
 Prediction predict_tiles(const Problem& p, const Config& config, const Target& target, const Pace& pace) {
@@ -121,7 +75,7 @@ Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config&
     kernel.constants = epilogue_constants(p);
     kernel.constants.emplace_back("kThreads", std::to_string(kernel.shape.threads));
     kernel.constants.emplace_back("kMinBlocks", std::to_string(std::max(1u, resident / kernel.shape.threads)));
-    return prepare_cuda(p, config, kernel, runtime);
+    return prepare_cuda(p, config, {&kernel, 1}, runtime);
 }
 
 Result<std::unique_ptr<Executable>> v0_prepare(const Problem& p, const Config& config, Runtime& runtime) {
@@ -138,7 +92,7 @@ const Row kRowV0Naive = {"v0_naive",
                          "Rung 0: one thread an element of D, operands straight from global memory (f32).",
                          "kernels/ladder/v0_naive.cuh",
                          CARAT_BACKEND_CUDA,
-                         require_f32,
+                         require_f32_rung,
                          v0_candidates,
                          v0_predict,
                          v0_prepare};
@@ -147,7 +101,7 @@ const Row kRowV1Shared = {"v1_shared",
                           "Rung 1: tiles of A and B in shared memory, one thread an element of D (f32).",
                           "kernels/ladder/v1_shared.cuh",
                           CARAT_BACKEND_CUDA,
-                          require_f32,
+                          require_f32_rung,
                           v1_candidates,
                           v1_predict,
                           v1_prepare};

@@ -57,7 +57,7 @@ std::string config_members(const Config& config) {
 }  // namespace
 
 std::string generate_main(const Config& config, std::span<const Constant> constants, std::string include,
-                          std::string kernel_function) {
+                          std::string kernel_function, std::string parameters) {
     assert(has(constants, "kThreads") && "the launch bound");
     std::string members = config_members(config);
     for (const auto& [name, value] : constants) members += member(name, value);
@@ -69,11 +69,11 @@ std::string generate_main(const Config& config, std::span<const Constant> consta
         "namespace carat_entry {{\n\n"
         "struct Config {{\n{}}};\n\n"
         "extern \"C\" __global__ void __launch_bounds__({})\n"
-        "{}(const __grid_constant__ carat_shared::GemmParams params) {{\n"
+        "{}(const __grid_constant__ carat_shared::{} params) {{\n"
         "    {}<Config>(params);\n"
         "}}\n\n"
         "}}  // namespace carat_entry\n",
-        include, members, bounds, kEntry, kernel_function);
+        include, members, bounds, kEntry, parameters, kernel_function);
 }
 
 }  // namespace carat::jit

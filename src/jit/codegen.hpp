@@ -22,8 +22,8 @@ using Constant = std::pair<std::string, std::string>;
 //   starts with k is `constexpr auto`; {"Accumulator", "float"} (a capital) is a type alias.
 // `constants` must hold kThreads (the launch bound) and may hold kMinBlocks (its second argument).
 // include: "ladder/v1_shared.cuh", a name of jit::sources(). kernel_function: a __device__ function template,
-// qualified, called as kernel_function<Config>(params) with `const carat_shared::GemmParams& params`.
+// qualified, called as kernel_function<Config>(params). parameters: the struct of shared/gemm_params.h that it takes.
 std::string generate_main(const Config& config, std::span<const Constant> constants, std::string include,
-                          std::string kernel_function);
+                          std::string kernel_function, std::string parameters = "GemmParams");
 
 }  // namespace carat::jit

@@ -29,6 +29,8 @@ struct LayoutOf {
 struct Plain {
     static constexpr bool kDeviceScalars = false, kHasC = false, kClamp = false, kAmax = false;
     static constexpr int kBias = 0, kActivation = 0, kGate = 0, kOutScale = 0;
+    static constexpr int kTypeA = CARAT_F32, kTypeB = CARAT_F32, kTypeC = CARAT_F32, kTypeD = CARAT_F32;
+    static constexpr int kTypeBias = CARAT_F32;
 };
 
 template <class Tile, class Layout, class Epilogue = Plain>
@@ -203,6 +205,7 @@ template <int Activation, int Gate>
 struct Everything {
     static constexpr bool kDeviceScalars = true, kHasC = true, kClamp = true, kAmax = true;
     static constexpr int kBias = CARAT_BIAS_N, kActivation = Activation, kGate = Gate, kOutScale = CARAT_OUT_SCALE_ROW;
+    static constexpr int kTypeC = CARAT_F32, kTypeD = CARAT_F32, kTypeBias = CARAT_F32;
 };
 
 template <int Activation, int Gate>

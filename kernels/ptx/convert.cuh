@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// convert.cuh: elements of f32, f16 and bf16 in memory as f32 in registers, and back with one rounding to nearest even.
+#pragma once
+
+#include <shared/gemm_params.h>
+
+namespace carat_kernel {
+
+using namespace carat_shared;
+
+// A pair of 16-bit elements in a register: the first in the low half, as it lies in memory.
+template <int kType>
+__device__ inline unsigned pack_pair(float first, float second) {
+    unsigned pair;
+    if constexpr (kType == kTypeBf16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+    return pair;
+}
+
+template <int kType>
+__device__ inline float unpack(unsigned short bits) {
+    if constexpr (kType == kTypeBf16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+template <int kType>
+__device__ float load_element(const void* from, i64 index) {
+    if constexpr (kType == kTypeF32) return static_cast<const float*>(from)[index];
+    return unpack<kType>(static_cast<const unsigned short*>(from)[index]);
+}
+
+template <int kType>
+__device__ void store_element(void* to, i64 index, float value) {
+    if constexpr (kType == kTypeF32)
+        static_cast<float*>(to)[index] = value;
+    else
+        static_cast<unsigned short*>(to)[index] = static_cast<unsigned short>(pack_pair<kType>(value, 0.0f));
+}
+
+// Elements index and index + 1; the address must be a multiple of their size together.
+template <int kType>
+__device__ void store_pair(void* to, i64 index, float first, float second) {
+    if constexpr (kType == kTypeF32)
+        *reinterpret_cast<float2*>(static_cast<float*>(to) + index) = make_float2(first, second);
+    else
+        *reinterpret_cast<unsigned*>(static_cast<unsigned short*>(to) + index) = pack_pair<kType>(first, second);
+}
+
+}  // namespace carat_kernel

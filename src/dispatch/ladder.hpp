@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// ladder.hpp: what the rows of the ladder share: the problems they take, their configurations and their cost model.
+#pragma once
+
+#include "dispatch/registry.hpp"
+
+namespace carat {
+
+inline constexpr int64_t kMaxGridX = 2147483647;
+
+// Single and strided batched problems in f32 (A, B, C, D and bias), any epilogue but computed output scales.
+void require_f32_rung(const Problem& problem, const Target& target, Requirements& requirements);
+// The same with A and B both f16 or both bf16, f32 accumulation, C, D and bias of f32 or the operands' type, no gate.
+// cc: the least compute capability (80).
+void require_16bit_rung(const Problem& problem, const Target& target, int cc, Requirements& requirements);
+
+// The configuration of a family for this problem's types and layout, with a tile.
+Config rung_config(const char* family, const Problem& problem, int bm, int bn, int bk);
+
+// Tiles of D, over the batch.
+int64_t tile_count(const Problem& problem, const Config& config);
+
+// What a block asks of its SM for one step of K (kBK elements), in clocks of each pipe at its full rate, and what a tile
+// costs around its steps.
+struct TileCost {
+    double math_clk = 0;           // f32 units or tensor cores
+    double shared_clk = 0;         // the 128-byte port of shared memory, reads and writes
+    double global_bytes = 0;       // from L2 or beyond
+    double around_clk = 0;         // first load, epilogue: what no other block of the SM hides
+    int blocks = 1;                // resident on an SM
+    const char* math = "compute";  // the name of the pipe for the verdict: "f32 units", "tensor cores"
+    double flops_per_clk = 0;      // of an SM at that pipe's full rate: gives the clock from the sustained rate
+};
+
+// The busiest SM's tiles through its slowest pipe, against the floor of the problem.
+Prediction predict_pipes(const Problem& problem, const Config& config, const Target& target, const TileCost& cost);
+
+}  // namespace carat
