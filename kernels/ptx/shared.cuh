@@ -16,4 +16,15 @@ __device__ inline char* dynamic_shared() {
     return dynamic_bytes;
 }
 
+// 16 bytes in four registers; the address must be a multiple of 16.
+struct alignas(16) Chunk {
+    unsigned words[4];
+};
+
+__device__ inline void store_shared(unsigned address, const Chunk& chunk) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(chunk.words[0]), "r"(chunk.words[1]),
+                 "r"(chunk.words[2]), "r"(chunk.words[3])
+                 : "memory");
+}
+
 }  // namespace carat_kernel

@@ -19,6 +19,12 @@ inline unsigned shared_address(const void* pointer) {
 inline char* shared_pointer(unsigned address) {
     return shared_bytes + address;
 }
+struct alignas(16) Chunk {
+    unsigned words[4];
+};
+inline void store_shared(unsigned address, const Chunk& chunk) {
+    std::memcpy(shared_pointer(address), &chunk, sizeof chunk);
+}
 // What a kernel has not written reads as NaN in every type.
 inline void poison_shared() {
     std::memset(shared_bytes, 0xff, sizeof shared_bytes);
