@@ -112,8 +112,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung,
     constant("kBulkStore", text(bulk_store));
     if (rung.specialized) {
         // 512 a thread of each of the three warpgroups; copying by threads takes more than asking for copies.
-        const bool wide = config.bn * std::max(config.tm, 1) > 256;
-        const int producer = !maps ? 56 : wide ? 24 : 40;
+        const int producer = !maps ? 56 : 40;
         constant("kProducerRegisters", std::to_string(producer));
         constant("kConsumerRegisters", std::to_string((504 - producer) / 2 / 8 * 8));
     }
