@@ -3,6 +3,7 @@
 // (tests/kernels/host/ptx): tile copies, fragments, pipelines, edges, layouts, epilogues.
 #include "kernels/host_cuda.hpp"
 // After the language.
+#include <ladder/v4_wmma.cuh>
 #include <ladder/v5_mma.cuh>
 
 #include <gtest/gtest.h>
@@ -237,114 +238,119 @@ TEST(TileCopy, BothMajorsWaysAndEdges) {
 
 // ---------------------------------------------------------------- kernels
 
-constexpr i64 kEdges[] = {1, 63, 64, 66};
+struct V4 {
+    template <class Config>
+    static void run(const GemmParams& params) {
+        carat_kernel::v4_wmma<Config>(params);
+    }
+};
+struct V5 {
+    template <class Config>
+    static void run(const GemmParams& params) {
+        carat_kernel::v5_mma<Config>(params);
+    }
+};
 
-template <class Config>
-void sweep(void (*kernel)(const GemmParams&)) {
-    for (const i64 m : kEdges)
-        for (const i64 n : kEdges)
-            for (const i64 k : {0, 1, 16, 64, 72, 130, 320}) {
-                const i64 odd = (m + n + k) % 3;  // of three, one as aligned as its extents, two not
-                Case<Config> gemm({.m = m, .n = n, .k = k, .pad = odd, .offset = odd});
-                ASSERT_EQ(gemm.run(kernel), "");
+template <class Kernel>
+class TensorCoreEmulation : public testing::Test {
+  protected:
+    template <class Config>
+    static void expect_right(const Shape& shape, unsigned blocks = 0, Order order = Order::forward) {
+        Case<Config> gemm(shape);
+        ASSERT_EQ(gemm.run(Kernel::template run<Config>, blocks, order), "");
+    }
+
+    template <class Layout, class Type>
+    static void sweep() {
+        using Config = HostConfig<TileOf<64, 64, 128>, Layout, Type>;
+        constexpr i64 kEdges[] = {1, 64, 66};
+        for (const i64 m : kEdges)
+            for (const i64 n : kEdges)
+                for (const i64 k : {0, 1, 64, 72, 200}) {
+                    const i64 odd = (m + n + k) % 3;  // of three, one as aligned as its extents, two not
+                    expect_right<Config>({.m = m, .n = n, .k = k, .pad = odd, .offset = odd});
+                }
+        expect_right<Config>({.m = 136, .n = 72, .k = 264, .batch = 2, .pad = 8}, 3);
+    }
+
+    template <class Config>
+    static void sweep_epilogue() {
+        for (const i64 pad : {0, 1, 2})
+            for (const double beta : {0.0, -0.5}) {
+                Case<Config> gemm(
+                    {.m = 70, .n = 90, .k = 24, .batch = 2, .pad = pad, .offset = pad, .alpha = 0.25, .beta = beta});
+                if (beta == 0) gemm.params.c = nullptr;  // reading it would crash
+                EXPECT_EQ(gemm.run(Kernel::template run<Config>), "");
             }
-    Case<Config> aligned({.m = 136, .n = 72, .k = 264, .batch = 2, .pad = 8});
-    ASSERT_EQ(aligned.run(kernel, 3), "");
-}
+        Case<Config> zero({.m = 70, .n = 90, .k = 24, .alpha = 0, .beta = 2});
+        zero.params.a = zero.params.b = nullptr;
+        EXPECT_EQ(zero.run(Kernel::template run<Config>), "");
+    }
+};
 
-using Small = TileOf<64, 64, 128>;
-template <bool A, bool B, bool D, class Type = Bf16>
-void sweep_v5() {
-    using Config = HostConfig<Small, LayoutOf<A, B, D>, Type>;
-    sweep<Config>(carat_kernel::v5_mma<Config>);
-}
-
-TEST(V5Emulation, NnRow) {
-    sweep_v5<true, true, true>();
-}
-TEST(V5Emulation, NtRow) {
-    sweep_v5<true, false, true, F16>();
-}
-TEST(V5Emulation, TnRow) {
-    sweep_v5<false, true, true, Types<kTypeBf16, kTypeF32>>();
-}
-TEST(V5Emulation, TtRow) {
-    sweep_v5<false, false, true>();
-}
-TEST(V5Emulation, NnColumn) {
-    sweep_v5<true, true, false, F16>();
-}
-TEST(V5Emulation, NtColumn) {
-    sweep_v5<true, false, false>();
-}
-TEST(V5Emulation, TnColumn) {
-    sweep_v5<false, true, false>();
-}
-TEST(V5Emulation, TtColumn) {
-    sweep_v5<false, false, false, Types<kTypeF16, kTypeF32>>();
-}
+using Kernels = testing::Types<V4, V5>;
+TYPED_TEST_SUITE(TensorCoreEmulation, Kernels);
 
 using Nt = LayoutOf<true, false, true>;
 using Tn = LayoutOf<false, true, true>;
+using F32FromBf16 = Types<kTypeBf16, kTypeF32>;
+using F32FromF16 = Types<kTypeF16, kTypeF32>;
 
-TEST(V5Emulation, TheTilesOfTheRow) {
-    const auto expect_right = [](auto config, const Shape& shape) {
-        using Config = decltype(config);
-        Case<Config> gemm(shape);
-        EXPECT_EQ(gemm.run(carat_kernel::v5_mma<Config>), "");
-    };
+TYPED_TEST(TensorCoreEmulation, RowMajorD) {
+    this->template sweep<LayoutOf<true, true, true>, Bf16>();
+    this->template sweep<LayoutOf<true, false, true>, F16>();
+    this->template sweep<LayoutOf<false, true, true>, F32FromBf16>();
+    this->template sweep<LayoutOf<false, false, true>, Bf16>();
+}
+
+TYPED_TEST(TensorCoreEmulation, ColumnMajorD) {
+    this->template sweep<LayoutOf<true, true, false>, F16>();
+    this->template sweep<LayoutOf<true, false, false>, Bf16>();
+    this->template sweep<LayoutOf<false, true, false>, Bf16>();
+    this->template sweep<LayoutOf<false, false, false>, F32FromF16>();
+}
+
+TYPED_TEST(TensorCoreEmulation, LargeTiles) {
     for (const i64 pad : {0, 1}) {
-        expect_right(HostConfig<TileOf<128, 256, 256, 4>, Nt>(), {.m = 120, .n = 264, .k = 328, .pad = pad});
-        expect_right(HostConfig<TileOf<256, 128, 256, 4>, Tn>(), {.m = 264, .n = 120, .k = 328, .pad = pad});
-        expect_right(HostConfig<TileOf<128, 128, 256, 4>, Nt>(), {.m = 136, .n = 136, .k = 200, .pad = pad});
-        expect_right(HostConfig<TileOf<128, 128, 256, 4>, Tn>(), {.m = 136, .n = 136, .k = 200, .pad = pad});
+        this->template expect_right<HostConfig<TileOf<128, 128, 256, 4>, Nt>>({136, 136, 200, 1, pad});
+        this->template expect_right<HostConfig<TileOf<128, 128, 256, 4>, Tn>>({136, 136, 200, 1, pad});
     }
 }
 
-template <class Type>
-struct Everything : Type {
+TYPED_TEST(TensorCoreEmulation, AMissingBarrierOrWaitWouldShow) {
+    for (const Order order : {Order::forward, Order::backward, Order::shuffled})
+        for (const i64 pad : {0, 1})
+            this->template expect_right<HostConfig<TileOf<128, 128, 256>, Nt>>({250, 100, 456, 1, pad}, 1, order);
+}
+
+struct AllSteps {
     static constexpr bool kDeviceScalars = false, kHasC = true, kClamp = true, kAmax = true;
     static constexpr int kBias = kBiasN, kActivation = kActSilu, kGate = kGateNone, kOutScale = kOutScaleRow;
-    static constexpr int kTypeC = Type::kTypeA, kTypeBias = kTypeF32;
+    static constexpr int kTypeC = kTypeBf16, kTypeBias = kTypeF32;
 };
-struct Beside : Plain {
+struct OtherSteps : Plain {
     static constexpr bool kHasC = true;
     static constexpr int kBias = kBiasM, kActivation = kActRelu, kOutScale = kOutScaleTensor;
 };
 
-template <class Config>
-void expect_epilogue(void (*kernel)(const GemmParams&)) {
-    for (const i64 pad : {0, 1, 2})
-        for (const double beta : {0.0, -0.5}) {
-            Case<Config> gemm(
-                {.m = 70, .n = 90, .k = 24, .batch = 2, .pad = pad, .offset = pad, .alpha = 0.25, .beta = beta});
-            if (beta == 0) gemm.params.c = nullptr;  // reading it would crash
-            EXPECT_EQ(gemm.run(kernel), "");
-        }
-    Case<Config> zero({.m = 70, .n = 90, .k = 24, .alpha = 0, .beta = 2});
-    zero.params.a = zero.params.b = nullptr;
-    EXPECT_EQ(zero.run(kernel), "");
+template <bool D>
+using Nn = LayoutOf<true, true, D>;
+
+TYPED_TEST(TensorCoreEmulation, EpiloguesInOrder) {
+    using Small = TileOf<64, 64, 128>;
+    this->template sweep_epilogue<HostConfig<Small, Nn<true>, Bf16, AllSteps>>();
+    this->template sweep_epilogue<HostConfig<Small, Nn<false>, F32FromBf16, AllSteps>>();
+    this->template sweep_epilogue<HostConfig<Small, Nn<true>, F16, OtherSteps>>();
+    this->template sweep_epilogue<HostConfig<Small, Nn<false>, Bf16, OtherSteps>>();
 }
 
-template <bool D, class Type>
-struct AllOf : Small, LayoutOf<true, true, D>, Everything<Type> {};
-template <bool D, class Type>
-struct SomeOf : Small, LayoutOf<true, true, D>, Type, Beside {};
-
-TEST(V5Emulation, EpiloguesInOrder) {
-    expect_epilogue<AllOf<true, Bf16>>(carat_kernel::v5_mma<AllOf<true, Bf16>>);
-    expect_epilogue<AllOf<false, F16>>(carat_kernel::v5_mma<AllOf<false, F16>>);
-    expect_epilogue<SomeOf<true, F16>>(carat_kernel::v5_mma<SomeOf<true, F16>>);
-    expect_epilogue<SomeOf<false, Bf16>>(carat_kernel::v5_mma<SomeOf<false, Bf16>>);
-}
-
-TEST(V5Emulation, AMissingBarrierOrWaitWouldShow) {
-    using Config = HostConfig<TileOf<128, 128, 256, 3>, Nt>;
-    for (const Order order : {Order::forward, Order::backward, Order::shuffled})
-        for (const i64 pad : {0, 1}) {
-            Case<Config> gemm({.m = 250, .n = 100, .k = 456, .pad = pad});
-            EXPECT_EQ(gemm.run(carat_kernel::v5_mma<Config>, 1, order), "");
-        }
+TEST(V5Emulation, WideTiles) {
+    for (const i64 pad : {0, 1}) {
+        Case<HostConfig<TileOf<128, 256, 256, 4>, Nt>> wide({120, 264, 328, 1, pad});
+        EXPECT_EQ(wide.run(V5::run<HostConfig<TileOf<128, 256, 256, 4>, Nt>>), "");
+        Case<HostConfig<TileOf<256, 128, 256, 4>, Tn>> tall({264, 120, 328, 1, pad});
+        EXPECT_EQ(tall.run(V5::run<HostConfig<TileOf<256, 128, 256, 4>, Tn>>), "");
+    }
 }
 
 }  // namespace
