@@ -5,8 +5,8 @@
 // - MN-major: the tile is kRows / 64 boxes of 64 lines; line k of a box is 64 elements along MN at that k.
 // Lines are swizzled (shared/swizzle.h), or straight with kPitch bytes from one to the next.
 // Everything outside of the operand's extents is written as zero and never read.
-// Two ways: copy_async() wants chunks at multiples of 16 bytes (aligned() tells); load() and store() take any pointer and
-// any leading dimension, one element at a time where a chunk is not whole or not aligned.
+// Two ways: copy_async() wants whole chunks at multiples of 16 bytes (aligned() tells); load() and store() take any pointer,
+// extent and leading dimension, one element at a time where a chunk is not whole or not aligned.
 // Consecutive threads copy consecutive chunks, 8 a line, so 8 threads read one full line of 128 bytes.
 #pragma once
 
@@ -41,17 +41,18 @@ class TileCopy {
         line_stride_ = kKMajor ? mn_stride : k_stride;
         mn_left_ = static_cast<int>(mn_extent - mn < kRows ? mn_extent - mn : kRows);
         k_left_ = k_extent - k;
+        whole_ = (kKMajor ? k_extent : mn_extent) % 8 == 0;
         offset_ = kPitch == kSwizzled ? carat_shared::swizzle_128(line, thread % 8) : line * kPitch + thread % 8 * 16;
     }
 
-    // The same in all threads.
+    // Whether copy_async() may be used; the same in all threads.
     __device__ bool aligned() const {
-        return line_stride_ % 8 == 0 && reinterpret_cast<unsigned long long>(from_) % 16 == 0;
+        return whole_ && line_stride_ % 8 == 0 && reinterpret_cast<unsigned long long>(from_) % 16 == 0;
     }
 
     // tile: the shared address of the tile. Each pass copies one chunk a thread; 0 <= pass < kPasses makes the tile.
     __device__ void copy_async(int pass, unsigned tile) const {
-        cp_async_16(tile + place(pass), source(pass), 2 * inside(pass));
+        cp_async_16(tile + place(pass), source(pass), inside(pass) > 0);
     }
 
     __device__ Chunk load(int pass) const {
@@ -104,6 +105,7 @@ class TileCopy {
     i64 k_left_;  // from there to the extents
     int mn_left_;
     int offset_;
+    bool whole_;  // no chunk is cut by an extent
 };
 
 }  // namespace carat_kernel

@@ -5,11 +5,17 @@
 
 namespace carat_kernel {
 
-// 16 bytes, past the L1; both addresses multiples of 16. The first `bytes` (0 to 16) are read, the rest is zero.
-__device__ inline void cp_async_16(unsigned to, const void* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)),
-                 "r"(bytes)
-                 : "memory");
+// 16 bytes, past the L1; both addresses multiples of 16. Where not `inside`, nothing is read and zeros are written. (As a
+// predicate: a count of bytes would cost four more instructions for the address.)
+__device__ inline void cp_async_16(unsigned to, const void* from, bool inside) {
+    asm volatile(
+        "{\n"
+        ".reg .pred outside;\n"
+        "setp.eq.u32 outside, %2, 0;\n"
+        "cp.async.cg.shared.global [%0], [%1], 16, outside;\n"
+        "}" ::"r"(to),
+        "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(inside))
+        : "memory");
 }
 
 __device__ inline void cp_async_commit_group() {

@@ -26,6 +26,16 @@ std::string launch(unsigned grid_x, unsigned threads, Order order, const std::fu
 
 // Suspends the calling fiber until all of the block called it with the same `kind`.
 void barrier(int kind);
+// The same for its warp. Between two barriers of the block each warp runs on its own, as far ahead of the others as it
+// gets.
+void warp_barrier(int kind);
+
+// What each lane of a warp published.
+inline constexpr int kSlotWords = 8;
+using Slots = unsigned[32][kSlotWords];
+// Publishes `count` words of the calling lane and gives those of all lanes, until the lane's next call but one. All lanes
+// of the warp must call it.
+const Slots& share(const unsigned* words, int count);
 // The value that thread `lane ^ step` of this warp passed.
 unsigned exchange(unsigned value, int step);
 
@@ -35,6 +45,9 @@ inline host_cuda::Index threadIdx, blockIdx, gridDim;
 
 inline void __syncthreads() {
     host_cuda::barrier(1);
+}
+inline void __syncwarp() {
+    host_cuda::warp_barrier(4);
 }
 inline unsigned __shfl_xor_sync(unsigned, unsigned value, int step) {
     return host_cuda::exchange(value, step);
