@@ -20,7 +20,7 @@ __device__ inline void barrier_init_fence() {
 }
 
 __device__ inline void barrier_arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
 }
 
 // Arrives and adds to the bytes that the phase waits for.
@@ -42,17 +42,25 @@ __device__ inline void barrier_arrive_at(unsigned barrier, int rank) {
         : "memory");
 }
 
+// try_wait (sm_90) lets the thread sleep for a while; before it, waiting is asking again and again.
+#if __CUDA_ARCH__ >= 900
+#define CARAT_BARRIER_TEST "try_wait"
+#else
+#define CARAT_BARRIER_TEST "test_wait"
+#endif
 __device__ inline void barrier_wait(unsigned barrier, int parity) {
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
         "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "mbarrier." CARAT_BARRIER_TEST
+        ".parity.shared::cta.b64 done, [%0], %1;\n"
         "@!done bra again;\n"
         "}" ::"r"(barrier),
         "r"(parity)
         : "memory");
 }
+#undef CARAT_BARRIER_TEST
 
 // Where a ring of barriers stands: which stage, and the parity of its current turn.
 template <int kStages>
