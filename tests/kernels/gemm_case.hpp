@@ -39,6 +39,9 @@ class Buffer {
     double at(int64_t index) const { return load_f64(bytes.data(), dtype_, guard_ + index); }
     void set(int64_t index, double value) { store_f64(bytes.data(), dtype_, guard_ + index, value); }
 
+    // What lies between the guards.
+    std::vector<std::byte> elements() const { return {bytes.begin() + offset_bytes(), bytes.end() - offset_bytes()}; }
+
     // `pattern`: the low bytes of it become each element.
     void fill(uint32_t pattern) {
         for (size_t at = 0; at < bytes.size(); at += size_t(size()))

@@ -19,8 +19,9 @@ class GpuRepeat : public GpuTest {
             memory.reset(gemm);
             ASSERT_EQ(run(*executable, *device_, memory.operands(gemm)), "");
             const float largest = memory.fetch(gemm);
-            if (bits.empty()) bits = gemm.d.bytes, amax = largest;
-            ASSERT_TRUE(bits == gemm.d.bytes) << kernel.config.name() << ", repeat " << repeat << " of " << gemm.text();
+            if (bits.empty()) bits = gemm.d.elements(), amax = largest;
+            ASSERT_TRUE(bits == gemm.d.elements())
+                << kernel.config.name() << ", repeat " << repeat << " of " << gemm.text();
             if (gemm.problem.epilogue.amax) {
                 ASSERT_EQ(amax, largest) << kernel.config.name();
             }
