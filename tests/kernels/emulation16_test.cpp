@@ -139,7 +139,6 @@ struct Case {
     // "" or what is wrong. blocks 0: one a tile.
     std::string run(void (*kernel)(const GemmParams&), unsigned blocks = 0, Order order = Order::forward) {
         const i64 down = (shape.m + Config::kBM - 1) / Config::kBM, across = (shape.n + Config::kBN - 1) / Config::kBN;
-        carat_kernel::poison_shared();
         const std::string error = host_cuda::launch(blocks ? blocks : unsigned(down * across * shape.batch),
                                                     Config::kThreads, order, [&] { kernel(params); });
         if (!error.empty()) return error;
@@ -197,7 +196,6 @@ void expect_copied(bool async, i64 mn_extent, i64 k_extent, i64 pitch, i64 offse
     Matrix matrix(kTypeBf16, kKMajor, mn_extent, k_extent, shape);
     for (i64 i = 0; i < mn_extent; ++i)
         for (i64 k = 0; k < k_extent; ++k) matrix.set(0, i, k, float(1 + (i * 31 + k * 7) % 251));
-    carat_kernel::poison_shared();
     const std::string error = host_cuda::launch(1, kThreads, Order::forward, [&] {
         Copy copy(matrix.data(), matrix.strides.row, matrix.strides.col, mn_extent, k_extent, mn0, k0 - 64,
                   int(threadIdx.x));

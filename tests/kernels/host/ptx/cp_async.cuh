@@ -36,8 +36,8 @@ void cp_async_wait_group() {
     auto& groups = my_copies().groups;
     for (; groups.size() > kPending + 1; groups.pop_front())
         for (const PendingCopy& copy : groups.front()) {
-            std::memset(shared_pointer(copy.to), 0, 16);
-            if (copy.inside) std::memcpy(shared_pointer(copy.to), copy.from, 16);
+            const Chunk zeros = {};
+            write_shared(copy.to, copy.inside ? copy.from : &zeros, 16);
         }
 }
 // Whether some thread left without waiting for its copies; forgets them.
