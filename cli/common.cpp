@@ -43,18 +43,18 @@ void add_output_flags(CLI::App& app, Output& output, bool file) {
     if (file) app.add_option("-o,--output", output.file, "Write the JSON to this file too")->type_name("FILE");
 }
 
-OutputFile::OutputFile(const std::string& path) : path_(path) {
+OutputFile::OutputFile(const std::string& path, const char* flag) : path_(path), flag_(flag) {
     if (path_.empty()) return;
     struct stat info = {};
     const bool there = stat(path_.c_str(), &info) == 0;
-    if (there && S_ISDIR(info.st_mode)) fail(kInputOutput, "--output {} is a directory: give a file", one_line(path_));
+    if (there && S_ISDIR(info.st_mode)) fail(kInputOutput, "{} {} is a directory: give a file", flag_, one_line(path_));
     const bool special = there && !S_ISREG(info.st_mode);  // /dev/stdout, a pipe: written in place
     if (!special) temporary_ = fmt::format("{}.tmp{}", path_, getpid());
     file_ = std::fopen(special ? path_.c_str() : temporary_.c_str(), "w");
     if (!file_) {
         const int error = errno;
         temporary_.clear();
-        fail(kInputOutput, "--output {} cannot be written: {}", one_line(path_), std::strerror(error));
+        fail(kInputOutput, "{} {} cannot be written: {}", flag_, one_line(path_), std::strerror(error));
     }
 }
 
@@ -64,7 +64,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::give_up(const char* what) {
-    fail(kInputOutput, "--output {} could not be {}: {}", one_line(path_), what, std::strerror(errno));
+    fail(kInputOutput, "{} {} could not be {}: {}", flag_, one_line(path_), what, std::strerror(errno));
 }
 
 void OutputFile::commit(const std::string& text) {

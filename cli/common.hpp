@@ -58,14 +58,14 @@ void add_output_flags(CLI::App& app, Output& output, bool file = false);
 // and renamed into it by commit(). Empty path: does nothing.
 class OutputFile {
   public:
-    explicit OutputFile(const std::string& path);
+    explicit OutputFile(const std::string& path, const char* flag = "--output");
     OutputFile(const OutputFile&) = delete;
     ~OutputFile();
     void commit(const std::string& text);
 
   private:
     [[noreturn]] void give_up(const char* what);
-    std::string path_, temporary_;
+    std::string path_, flag_, temporary_;
     std::FILE* file_ = nullptr;
 };
 

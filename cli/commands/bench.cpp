@@ -65,19 +65,10 @@ std::vector<Shape> shapes_to_time(const BenchFlags& flags) {
     return shapes_of_model(flags.model, tokens, parse_integer(flags.tp.empty() ? "1" : flags.tp, "--tp", 1, 4096));
 }
 
-// The peer joins only with the right result: a fast wrong one is no contestant.
-std::unique_ptr<CublasLt::Contestant> invite(const Bench& bench, const carat_problem& problem, OperandSets& sets,
+std::unique_ptr<CublasLt::Contestant> invite(const Bench& bench, const carat_problem& problem, const OperandSets& sets,
                                              PeerResult& result) {
-    auto contestant = bench.cublaslt->prepare(bench.context, bench.stream, problem, sets, &result.choice);
-    if (!contestant || !bench.flags.check) return contestant;
-    contestant->enqueue(sets[0], bench.stream.get());
-    bench.stream.synchronize();
-    CheckReport check;
-    check.result = bench.context.verify(problem, sets[0]);
-    check.ran = true;
-    if (check.ok()) return contestant;
-    result.choice = fmt::format("its result differs from the reference: {}", describe_failure(check));
-    return nullptr;
+    const auto ask = bench.flags.check ? &CublasLt::invite : &CublasLt::prepare;
+    return (bench.cublaslt->*ask)(bench.context, bench.stream, problem, sets, &result.choice);
 }
 
 void time_problem(const Bench& bench, Result& result) {

@@ -8,6 +8,7 @@
 
 #include "peers/cublaslt_api.hpp"
 #include "progress.hpp"
+#include "report.hpp"
 
 namespace carat::cli {
 namespace {
@@ -333,6 +334,21 @@ std::unique_ptr<CublasLt::Contestant> CublasLt::prepare(const Context& context, 
     operation->choice = winner;
     best->choice = describe(*state_->api, winner.algorithm, candidates.size());
     return best;
+}
+
+std::unique_ptr<CublasLt::Contestant> CublasLt::invite(const Context& context, const Stream& stream,
+                                                       const carat_problem& problem, const OperandSets& sets,
+                                                       std::string* why_not) {
+    auto contestant = prepare(context, stream, problem, sets, why_not);
+    if (!contestant) return nullptr;
+    contestant->enqueue(sets[0], stream.get());
+    stream.synchronize();
+    CheckReport check;
+    check.result = context.verify(problem, sets[0]);
+    check.ran = true;
+    if (check.ok()) return contestant;
+    *why_not = fmt::format("its result differs from the reference: {}", describe_failure(check));
+    return nullptr;
 }
 
 }  // namespace carat::cli

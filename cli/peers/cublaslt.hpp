@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cublaslt.hpp: cuBLASLt as a contestant of `carat bench`: the same problem on the same operands, the best of its
+// cublaslt.hpp: cuBLASLt as a contestant of `carat bench` and `carat ladder`: the same problem on the same operands, the best of its
 // heuristic's candidates, each timed, its choice named, its result verified.
 #pragma once
 
@@ -26,6 +26,9 @@ class CublasLt {
     // Null with a sentence where cuBLASLt does not compute this problem.
     std::unique_ptr<Contestant> prepare(const Context& context, const Stream& stream, const carat_problem& problem,
                                         const OperandSets& sets, std::string* why_not);
+    // The same, if its result is right: a fast wrong one is no contestant.
+    std::unique_ptr<Contestant> invite(const Context& context, const Stream& stream, const carat_problem& problem,
+                                       const OperandSets& sets, std::string* why_not);
     std::string version() const;  // "13.0.2, /usr/lib/..."
 
   private:

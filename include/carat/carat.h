@@ -335,7 +335,8 @@ CARAT_API const char* carat_text_data(carat_text_t text);
 CARAT_API size_t carat_text_size(carat_text_t text);
 CARAT_API void carat_text_destroy(carat_text_t text);
 
-/* JSON "carat.explain/1": every row and candidate considered, why each was refused, predicted times, the winner. */
+/* JSON "carat.explain/1": every row and candidate considered, why each was refused, predicted times, tiles and FLOP
+ * per byte, the winner. */
 CARAT_API carat_status carat_explain(carat_context_t context, const carat_problem* problem,
                                      const carat_plan_options* options, carat_text_t* json);
 /* JSON "carat.list/1": the rows of the registry with what each takes, the GPU targets, the environment variables. */
@@ -344,6 +345,14 @@ CARAT_API carat_status carat_list(carat_text_t* json);
 CARAT_API carat_status carat_doctor(carat_text_t* json);
 /* JSON "carat.floor/1": bytes, FLOPs, floor time in us and what bounds it, for the context's device. */
 CARAT_API carat_status carat_floor(carat_context_t context, const carat_problem* problem, carat_text_t* json);
+
+/* JSON "carat.limits/1": what the context's device can do at most: bandwidth of memory and of the L2 cache, sustained
+ * rates by type, and the FLOP per byte at which each rate meets each bandwidth. null: not known. */
+CARAT_API carat_status carat_limits(carat_context_t context, carat_text_t* json);
+/* JSON "carat.plan/1": what a plan will run: the kernel, its tile, registers, spills, shared memory, blocks an SM and how
+ * full that makes it, FLOP per byte, predicted time and what bounds it. Plans for a named target have it too. null: not
+ * known, or the kernel has no such thing. */
+CARAT_API carat_status carat_plan_report(carat_plan_t plan, carat_text_t* json);
 
 /* JSON "carat.models/1": the linear layers of a model at `tokens` tokens under tensor parallelism `tp`. model: a bundled
  * name ("llama-3.1-8b") or the path of a config.json; NULL: the list of bundled models. */

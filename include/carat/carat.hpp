@@ -148,6 +148,11 @@ class Plan {
     size_t workspace_bytes() const { return carat_plan_workspace_bytes(plan_); }
     std::string kernel() const { return carat_plan_kernel(plan_); }
     double predicted_us() const { return carat_plan_predicted_us(plan_); }
+    std::string report() const {
+        Text text;
+        check(carat_plan_report(plan_, text.out()));
+        return text.str();
+    }
     void execute(const Operands& operands, void* stream = nullptr) const {
         const carat_operands raw = operands.c_struct();
         check(carat_plan_execute(plan_, &raw, stream));
@@ -193,6 +198,11 @@ class Context {
     std::string floor(const carat_problem& problem) const {
         Text text;
         check(carat_floor(context_, &problem, text.out()));
+        return text.str();
+    }
+    std::string limits() const {
+        Text text;
+        check(carat_limits(context_, text.out()));
         return text.str();
     }
     carat_check_result verify(const carat_problem& problem, const Operands& operands, const void* c_before = nullptr,

@@ -4,6 +4,7 @@
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
+#include "api/plan_report.hpp"
 #include "api/validate.hpp"
 
 using namespace carat;
@@ -20,15 +21,17 @@ Json floor_json(const Problem& problem, const Target& target) {
             {"bound", name(floor.bound)}};
 }
 
-Json candidate_json(const Candidate& candidate) {
+Json candidate_json(const Candidate& candidate, const Problem& problem) {
     return {{"kernel", candidate.config.name()},
             {"predicted_us", candidate.prediction.us},
-            {"bound", candidate.prediction.bound}};
+            {"bound", candidate.prediction.bound},
+            {"tile", tile_json(candidate.config)},
+            {"intensity", intensity_json(candidate, problem)}};
 }
 
-Json row_json(const Considered& entry) {
+Json row_json(const Considered& entry, const Problem& problem) {
     Json candidates = Json::array();
-    for (const Candidate& candidate : entry.candidates) candidates.push_back(candidate_json(candidate));
+    for (const Candidate& candidate : entry.candidates) candidates.push_back(candidate_json(candidate, problem));
     return {{"row", entry.row->name},
             {"backend", entry.row->backend == CARAT_BACKEND_CUDA ? "cuda" : "cpu"},
             {"refusal", entry.refusal.empty() ? Json() : Json(entry.refusal)},
@@ -38,10 +41,10 @@ Json row_json(const Considered& entry) {
 Json explain_json(const Problem& problem, const Target& target, std::string_view kernel) {
     const Selection selection = consider(problem, target, kernel);
     Json rows = Json::array();
-    for (const Considered& entry : selection.considered) rows.push_back(row_json(entry));
+    for (const Considered& entry : selection.considered) rows.push_back(row_json(entry, problem));
     Json chosen;
     if (selection.winner) {
-        chosen = candidate_json(*selection.winner);
+        chosen = candidate_json(*selection.winner, problem);
         chosen["row"] = selection.winner->row->name;
     }
     return {{"schema", "carat.explain/1"},

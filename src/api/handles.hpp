@@ -18,6 +18,7 @@
 struct carat_plan_s {
     carat::Problem problem;
     carat::Candidate chosen;
+    const carat::Target* target = nullptr;          // the context's, which outlives its plans
     std::string kernel;                             // chosen.config.name()
     std::unique_ptr<carat::Executable> executable;  // null for an empty problem: there is nothing to run
     size_t workspace_bytes = 0;

@@ -85,7 +85,8 @@ Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const 
     const std::string_view kernel = options.kernel ? options.kernel : "";
     auto plan = std::make_unique<carat_plan_s>();
     plan->problem = problem;
-    CARAT_ASSIGN(plan->chosen, select(problem, context.target(), kernel));
+    plan->target = &context.target();
+    CARAT_ASSIGN(plan->chosen, select(problem, *plan->target, kernel));
     plan->kernel = plan->chosen.config.name();
     if (problem.empty()) return plan;
     CARAT_ASSIGN(plan->executable, plan->chosen.row->prepare(problem, plan->chosen.config, context.runtime));

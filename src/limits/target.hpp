@@ -30,6 +30,8 @@ struct Target {
     int64_t memory_bytes = 0;
     double launch_us = 0;               // an empty kernel inside a CUDA graph
     std::vector<ReadPoint> read_curve;  // ascending
+    // What the L2 delivers when every SM pulls at once, at the highest clock; 0: not measured.
+    double l2_tb_per_s = 0;
     // Sustained rate in TFLOP/s (2 per multiply-add) for operands of a type; 0: the type has no unit of its own.
     double f64_tflops = 0, f32_tflops = 0, tf32_tflops = 0, f16_tflops = 0, fp8_tflops = 0, s8_tflops = 0;
     std::string source;  // where the numbers come from: "measured on an H200, ...", "datasheet"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI and its C++ layer as a user meets them, on the CPU: plans, one-call gemm, the BLAS-like shim, errors.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -206,6 +207,68 @@ TEST(Api, PlansForAGpuThatIsNotHere) {
     carat_context_t none = nullptr;
     EXPECT_EQ(carat_context_create(&options, &none), CARAT_INVALID_VALUE);
     EXPECT_NE(std::string(carat_last_error()).find("h200"), std::string::npos) << "the sentence lists the known names";
+}
+
+TEST(Api, ReportsWhatAPlanForAGpuIsMadeOf) {
+    carat_context_options options = carat::Context::default_options();
+    options.target = "h200";
+    options.cache_dir = "";
+    carat::Context context(options);
+    nlohmann::json json;
+    try {
+        json = nlohmann::json::parse(context.plan(carat::gemm_problem(512, 512, 512, CARAT_F32), "v1_shared").report());
+    } catch (const carat::Error& error) {
+        if (error.status() != CARAT_COMPILE_FAILED) throw;
+        GTEST_SKIP() << "there is no NVRTC here: " << error.what();
+    }
+    EXPECT_EQ(json["schema"], "carat.plan/1");
+    EXPECT_EQ(json["row"], "v1_shared");
+    EXPECT_EQ(json["target"], "h200");
+    const int side = json["tile"]["bm"];
+    EXPECT_EQ(json["kernel"], fmt::format("v1_shared_f32_f32_f32_nn_{0}x{0}x{0}", side));
+    EXPECT_DOUBLE_EQ(json["intensity"], side / 4.0);
+    EXPECT_TRUE(json["tile"]["cluster_m"].is_null());
+    EXPECT_EQ(json["threads"], side * side);
+    EXPECT_EQ(json["spill_bytes"], 0);
+    EXPECT_GT(json["registers"], 16);
+    EXPECT_GT(json["static_shared_bytes"].get<int>() + json["dynamic_shared_bytes"].get<int>(),
+              2 * 4 * side * side - 1);
+    EXPECT_GE(json["blocks_per_unit"], 2);
+    EXPECT_DOUBLE_EQ(json["occupancy"], json["blocks_per_unit"].get<int>() * side * side / 2048.0);
+    EXPECT_EQ(json["compiled_from"], "compiled");
+    EXPECT_GT(json["compile_ms"], 0);
+    EXPECT_GT(json["predicted_us"], 0);
+    EXPECT_EQ(json["workspace_bytes"], 0);
+}
+
+TEST(Api, ReportsOfCpuAndEmptyPlansSayWhatIsNotThere) {
+    carat::Context context(cpu_options());
+    for (const int64_t m : {5, 0}) {
+        const auto json =
+            nlohmann::json::parse(context.plan(carat::gemm_problem(m, 7, 9, CARAT_F32), "cpu_reference").report());
+        EXPECT_EQ(json["kernel"], "cpu_reference_f32_f32_f32_nn_1x1x1");
+        for (const char* name : {"threads", "registers", "blocks_per_unit", "occupancy", "compile_ms", "intensity"})
+            EXPECT_TRUE(json.contains(name) && json[name].is_null()) << name;
+    }
+    EXPECT_EQ(carat_plan_report(nullptr, nullptr), CARAT_INVALID_VALUE);
+    const carat::Plan plan = context.plan(carat::gemm_problem(5, 7, 9, CARAT_F32));
+    EXPECT_EQ(carat_plan_report(plan.get(), nullptr), CARAT_INVALID_VALUE);
+}
+
+TEST(Api, KnowsTheLimitsOfADevice) {
+    carat_context_options options = carat::Context::default_options();
+    options.target = "h200";
+    const auto h200 = nlohmann::json::parse(carat::Context(options).limits());
+    EXPECT_EQ(h200["schema"], "carat.limits/1");
+    EXPECT_EQ(h200["device"], "NVIDIA H200");
+    EXPECT_NEAR(h200["memory_tb_per_s"], 4.59, 0.01);
+    EXPECT_NEAR(h200["rates"]["f16"]["memory_ridge"], 800 / 4.594, 0.1);
+    options.target = "a100";
+    const auto a100 = nlohmann::json::parse(carat::Context(options).limits());
+    EXPECT_TRUE(a100["l2_tb_per_s"].is_null()) << "nobody measured it";
+    EXPECT_TRUE(a100["rates"]["fp8"]["tflops"].is_null());
+    EXPECT_EQ(nlohmann::json::parse(carat::Context(cpu_options()).limits())["backend"], "cpu");
+    EXPECT_EQ(carat_limits(nullptr, nullptr), CARAT_INVALID_VALUE);
 }
 
 TEST(Api, RefusalsNameEveryRow) {

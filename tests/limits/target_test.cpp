@@ -26,6 +26,7 @@ TEST(Target, H200HasTheMeasuredNumbers) {
     EXPECT_DOUBLE_EQ(t->tf32_tflops, 400);
     EXPECT_DOUBLE_EQ(t->f32_tflops, 62);
     EXPECT_NE(t->source.find("measured"), std::string::npos);
+    EXPECT_NEAR(t->l2_tb_per_s, 39 * 132 * 1.98e-3, 1e-9);
 }
 
 TEST(Target, TableIsSane) {
@@ -43,6 +44,7 @@ TEST(Target, TableIsSane) {
     }
     EXPECT_EQ(find_gpu("a100")->arch(), "sm_80");
     EXPECT_EQ(find_gpu("a100")->fp8_tflops, 0);  // Ampere has no FP8 unit
+    EXPECT_EQ(find_gpu("a100")->l2_tb_per_s, 0) << "no datasheet says it";
     EXPECT_EQ(find_gpu("l40s")->arch(), "sm_89");
     EXPECT_EQ(find_gpu("h100")->arch(), "sm_90a");
     // 3.35 of 4.8 TB/s: the same time streams 0.698 of the bytes.
