@@ -181,47 +181,47 @@ def cluster():
     return d
 
 
-def first_wave(order, wave=132):
-    """Rows and columns of tiles that the first wave touches."""
-    tiles = order[:wave]
-    return len({row for row, _ in tiles}), len({column for _, column in tiles})
-
-
-def bytes_of_waves(order, tile, depth, element=2, wave=132):
-    """What all waves together ask of DRAM if each fetches its rows of A and columns of B anew."""
-    total = 0
+def waves(order, tile, depth, wave, element=2):
+    """For each wave the rows and columns of tiles that it touches, and what they ask of DRAM if nothing of the wave before is left."""
     for start in range(0, len(order), wave):
-        tiles = order[start:start + wave]
-        total += (len({row for row, _ in tiles}) * tile[0] + len({column for _, column in tiles}) * tile[1]) * depth * element
-    return total
+        rows, columns = ({tile_at[i] for tile_at in order[start:start + wave]} for i in (0, 1))
+        yield len(rows), len(columns), (len(rows) * tile[0] + len(columns) * tile[1]) * depth * element
 
 
 def row_by_row(down, across):
     return [(row, column) for row in range(down) for column in range(across)]
 
 
-def grouped(down, across, group):
-    """Bands of `group` rows, walked column by column."""
-    return [(row, column) for top in range(0, down, group) for column in range(across) for row in range(top, min(top + group, down))]
+def strips(down, across, height):
+    """Strips of `height` rows, walked column by column, every second one backwards."""
+    order = []
+    for top in range(0, down, height):
+        columns = range(across) if top // height % 2 == 0 else reversed(range(across))
+        order += [(row, column) for column in columns for row in range(top, min(top + height, down))]
+    return order
 
 
 def raster():
-    size, tile = 8192, (128, 256)
-    down, across = size // tile[0], size // tile[1]
-    d = Drawing("V8: the order of the tiles decides what a wave reads (8192^3, 128 x 256 tiles)", 500)
-    for x, order, words in ((60, row_by_row(down, across), "row by row"), (480, grouped(down, across, 16), "bands of 16 rows of tiles")):
-        rows, columns = first_wave(order)
-        d.text(x, 66, words, 15, bold=True)
-        d.grid(x, 96, across, down, 10, 5, "idle", 0.3)
-        seen = {row for row, _ in order[:132]}
-        d.rect(x - 24, 96 + min(seen) * 5, 14, len(seen) * 5, "a")
-        d.rect(x, 76, columns * 10, 14, "b")
-        for row, column in order[:132]:
-            d.rect(x + column * 10, 96 + row * 5, 10, 5, "d", thick=0.4)
-        wave = (rows * tile[0] + columns * tile[1]) * size * 2 / MB
-        d.text(x, 440, f"first wave: {rows} x {columns} tiles, {wave:.0f} MB of A and B", 14)
-        d.text(x, 462, f"all {-(-down * across // 132)} waves: {bytes_of_waves(order, tile, size) / 1e9:.2f} GB, A and B are 0.27 GB", 14)
-    d.text(24, 488, "Blue: rows of A, orange: columns of B that the first wave needs. Counted as if nothing stayed in L2 from wave to wave.", 13, FAINT)
+    size = 8192
+    d = Drawing("V8: the order of the tiles decides what a wave reads (8192^3)", 520)
+    for x, tile, wave, height, words in ((60, (128, 256), 132, 0, "V7: row by row, 132 tiles of 128 x 256"),
+                                         (480, (256, 256), 66, 8, "V8: strips of 2048 rows, 66 of 256 x 256")):
+        down, across = size // tile[0], size // tile[1]
+        order = strips(down, across, height) if height else row_by_row(down, across)
+        per_wave = list(waves(order, tile, size, wave))
+        w, h = 320 / across, 320 / down
+        d.text(x - 24, 64, words, 14, bold=True)
+        d.grid(x, 96, across, down, w, h, "idle", 0.3)
+        for first, color in ((0, "d"), (wave, "registers")):
+            for row, column in order[first:first + wave]:
+                d.rect(x + column * w, 96 + row * h, w, h, color, thick=0.4)
+        rows, columns, bytes_read = per_wave[0]
+        d.rect(x - 24, 96, 14, rows * h, "a")
+        d.rect(x, 76, columns * w, 14, "b")
+        d.text(x, 440, f"first wave: {rows * tile[0]} rows, {columns * tile[1]} columns, {bytes_read / MB:.0f} MB", 14)
+        d.text(x, 462, f"all {len(per_wave)} waves: {sum(wave[2] for wave in per_wave) / 1e9:.2f} GB", 14)
+    d.para(24, 488, 812, "Green: the first wave, yellow: the second. Blue: rows of A, orange: columns of B that the first wave reads. A and B "
+           "are 0.27 GB together; the sums are as if nothing stayed in L2 from one wave to the next.")
     return d
 
 
