@@ -11,7 +11,7 @@ import sys
 import drawings_hopper
 from drawing import COLORS, FAINT, INK, Drawing
 
-HBM, L2, SHARED = 4.47e12, 39, 128  # bytes: a second on the chip; a clock on an SM (measured); the port's width
+HBM, L2, SHARED = 4.54e12, 39, 128  # bytes: a second on the chip; a clock on an SM (measured); the port's width
 SMS, CLOCK = 132, 1.83e9            # the clock of the datasheet's peaks
 TENSOR, F32 = 4096, 256             # FLOP a clock on an SM
 
@@ -19,7 +19,7 @@ TENSOR, F32 = 4096, 256             # FLOP a clock on an SM
 def levels():
     d = Drawing("What one SM of an H200 gets in a clock, and how often each byte must be used", 400)
     hbm = HBM / SMS / CLOCK
-    rows = [("global", "HBM", f"{hbm:.1f} B", "4.47 TB/s over 132 SMs, measured", hbm), ("global", "L2", "39 B", "all SMs pulling at once, measured", L2),
+    rows = [("global", "HBM", f"{hbm:.1f} B", "4.54 TB/s over 132 SMs, measured", hbm), ("global", "L2", "39 B", "all SMs pulling at once, measured", L2),
             ("shared", "shared memory", "128 B", "32 banks of 4 bytes", SHARED),
             ("registers", "registers", "1536 B", "three 4-byte operands of 128 lanes", 1536)]
     d.text(24, 70, "level", color=FAINT)
