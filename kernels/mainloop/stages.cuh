@@ -55,8 +55,8 @@ __device__ void fill_stage(const BulkGemmParams& params, const Stages<Config>& s
         const int batch_b = params.b_strides.batch ? static_cast<int>(tile.batch) : 0;
         const int row = static_cast<int>(tile.row), col = static_cast<int>(tile.col), depth = static_cast<int>(k);
         barrier_arrive_expect(full, Ring::kStageBytes);
-        Ring::TileA::template load<kPartsA>(stages.a(stage), params.a_map, full, row, depth, batch_a, rank);
-        Ring::TileB::template load<kPartsB>(stages.b(stage), params.b_map, full, col, depth, batch_b, rank);
+        Ring::TileA::template load<kPartsA>(stages.a(stage), params.a_map, full, row, depth, batch_a, rank % kPartsA);
+        Ring::TileB::template load<kPartsB>(stages.b(stage), params.b_map, full, col, depth, batch_b, rank % kPartsB);
     } else {
         const int thread = static_cast<int>(threadIdx.x);
         const Strided &as = params.a_strides, &bs = params.b_strides;
