@@ -81,7 +81,7 @@ def v7():
     d.line(24, 256, 836, 256)
     d.text(24, 282, "Epilogue", bold=True)
     for x, wide, words, color in ((24, 150, ["sums", "f32, registers"], "d"), (234, 130, ["16-bit pairs", "registers"], "registers"),
-                                  (456, 166, ["staging, swizzled", "shared memory"], "shared"), (700, 136, ["D", "global memory"], "global")):
+                                  (456, 166, ["2 boxes of 8 KB", "shared, swizzled"], "shared"), (700, 136, ["D", "global memory"], "global")):
         d.box(x, 296, wide, 56, words, color, size=13, bold=True)
     d.arrow(178, 324, 230, 324)
     d.text(182, 314, "round", 13)

@@ -109,15 +109,22 @@ def bank_conflicts():
 
 
 def v2():
-    d = Drawing("V2: a thread computes 8 x 8 elements of D from 8 + 8 registers", 440)
-    d.grid(40, 90, 16, 16, 17, 17, "d", 0.4)
-    d.rect(40 + 5 * 17, 90 + 6 * 17, 17, 17, "registers", thick=2.5)
-    d.text(40, 78, "tile of D: 128 x 128, 16 x 16 threads", 14, bold=True)
-    d.para(40, 386, 330, "One thread's share of 64 elements, enlarged on the right. A and B tiles (128 x BK, BK x 128) lie in shared memory.")
-    cell = 27
-    x, y = 440, 140
-    d.line(40 + 6 * 17, 90 + 6 * 17, x, y, COLORS["registers"][1], dash=True)
-    d.line(40 + 6 * 17, 90 + 7 * 17, x, y + 8 * cell, COLORS["registers"][1], dash=True)
+    d = Drawing("V2: a thread computes 8 x 8 elements of D from 8 + 8 registers", 470)
+    small, left, top = 9, 40, 90  # a small cell is 4 x 4 elements
+    d.grid(left, top, 32, 32, small, small, "d", 0.3)
+    for row in range(4):
+        for column in range(2):
+            d.frame(left + column * 16 * small, top + row * 8 * small, 16 * small, 8 * small, "d", 1.5)
+    d.frame(left, top + 8 * small, 16 * small, 8 * small, "registers", 3)
+    for row in (0, 4):
+        for column in (0, 8):
+            d.rect(left + (3 + column) * small, top + (9 + row) * small, small, small, "registers", thick=2)
+    d.text(left, 78, "tile of D: 128 x 128, 8 warps", 14, bold=True)
+    d.para(left, 400, 330, "One warp: 32 x 64, lanes 4 down and 8 across. One lane: four squares of 4 x 4, so that 8 lanes read 128 neighbouring "
+           "bytes. Its 8 x 8 sums are on the right.")
+    cell, x, y = 27, 460, 140
+    d.line(left + 12 * small, top + 9 * small, x, y, COLORS["registers"][1], dash=True)
+    d.line(left + 12 * small, top + 14 * small, x, y + 8 * cell, COLORS["registers"][1], dash=True)
     d.grid(x, y, 8, 8, cell, cell, "d")
     d.grid(x - 36, y, 1, 8, cell, cell, "a")
     d.grid(x, y - 36, 8, 1, cell, cell, "b")
@@ -128,7 +135,8 @@ def v2():
     d.rect(x + 5 * cell, y + 3 * cell, cell, cell, "registers", thick=2.5)
     d.text(x + 10, y + 8 * cell + 24, "d[i][j] += a[i] * b[j]", 14, mono=True)
     d.text(x - 36, y + 8 * cell + 50, "64 registers of sums, 16 of operands", 13, FAINT)
-    d.lines(690, 120, ["One step of K:", "16 loads from", "shared memory,", "64 multiply-adds.", "", "8 B -> 1 B of", "shared memory a", "multiply-add.", "", "a[i] serves 8", "multiply-adds,", "so does b[j]."], 14)
+    d.lines(700, 120, ["One step of K:", "4 loads of 16 B", "from shared", "memory, 64", "multiply-adds.", "", "8 B -> 1 B of", "shared memory a", "multiply-add.", "", "a[i] serves 8", "multiply-adds,",
+                       "so does b[j]."], 14)
     return d
 
 
@@ -170,10 +178,10 @@ def v4():
     d.grid(40, 90, 8, 8, 30, 30, "d", 0.5)
     d.text(40, 78, "tile of D, cut into 16 x 16 pieces", 14, bold=True)
     for i in range(2):
-        for j in range(2):
-            d.frame(40 + j * 120, 90 + i * 120, 120, 120, "registers", 2.5)
+        for j in range(4):
+            d.frame(40 + j * 60, 90 + i * 120, 60, 120, "registers", 2.5)
     d.rect(40 + 30, 90 + 60, 30, 30, "registers", thick=2.5)
-    d.text(40, 352, "yellow frame: one warp's pieces", 13)
+    d.text(40, 352, "yellow frame: one warp, 64 x 32", 13)
     for x, color, name in ((350, "a", "A 16 x 16"), (490, "b", "B 16 x 16")):
         d.grid(x, 110, 8, 8, 13, 13, color, 0.5)
         d.text(x, 102, name, 14, COLORS[color][1], bold=True)
@@ -183,8 +191,8 @@ def v4():
     d.text(640, 102, "sums 16 x 16", 14, COLORS["d"][1], bold=True)
     d.lines(350, 246, ["load_matrix_sync: shared memory -> fragment", "mma_sync: 16 x 16 x 16 = 4096 multiply-adds = 8192 FLOP",
                        "a fragment belongs to the warp: 256 elements over 32 lanes;", "8 f32 sums a lane; which lane holds which is not defined"], 14)
-    d.lines(350, 352, ["What is loose: fragments go through registers by the API's own", "layout, tiles move global -> registers -> shared -> registers,",
-                       "and a warp waits for all three."], 14, FAINT)
+    d.para(350, 352, 486, "What is left: fragments are loaded and then multiplied, with nothing between to overlap; tiles travel through registers; "
+           "and the epilogue, which must know rows and columns, goes through shared memory.", 13, FAINT)
     return d
 
 
@@ -241,8 +249,8 @@ def mma_lanes():
         d.text(492, 120 + i * 38, f"k{2 * i},{2 * i + 1}", 13, FAINT, anchor="end")
     d.text(500, 428, "C, D: 16 x 8, 4 f32 registers, two a cell", 14, COLORS["d"][1], bold=True)
     lane_grid(d, 500, 440, 16, 4, lambda i, j: (i % 8 * 4 + j, f"{i // 8 * 2},{i // 8 * 2 + 1}"), 80, h)
-    d.lines(24, 80, ["A register of A or B holds two 16-bit", "elements, one of the sums a single f32.", "", "Lane n holds of A: rows n/4 and n/4 + 8,", "columns 2 (n mod 4) + {0, 1} and 8 on;",
-                     "of B: the same columns as rows of K,", "column n/4; of D: rows as of A, columns", "2 (n mod 4) + {0, 1}.", "",
+    d.lines(24, 80, ["A register of A or B holds two 16-bit", "elements, one of the sums a single f32.", "", "Lane n holds of A: rows n/4 and n/4 + 8,", "columns 2 (n mod 4) + {0, 1, 8, 9};", "of B: those columns as rows (both run", "along K), column n/4;",
+                     "of D: rows as of A, columns", "2 (n mod 4) + {0, 1}.", "",
                      "ldmatrix.x4 brings a lane its four", "registers of A at once: lane i gives the", "address of one row of 8 elements (16 B),", "and every lane receives its own pair of", "each of the four 8 x 8 matrices."], 14)
     return d
 
