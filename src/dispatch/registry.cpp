@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "dispatch/rows_cpu.hpp"
-#include "dispatch/rows_ladder.hpp"
+#include "dispatch/rows_simt.hpp"
 
 namespace carat {
 
 std::span<const Row> registry() {
     // Copied on first use, when every row's own file has been initialised.
     static const std::vector<Row> table = {
-        kRowV1Shared,      kRowV0Naive,  // kernels/ladder
-        kRowCpuAvx512Bf16, kRowCpuAvx512, kRowCpuAvx2, kRowCpuPortable, kRowCpuReference,
+        kRowV3DoubleBuffer, kRowV2Registers, kRowV1Shared, kRowV0Naive,  // kernels/ladder
+        kRowCpuAvx512Bf16,  kRowCpuAvx512,   kRowCpuAvx2,  kRowCpuPortable, kRowCpuReference,
     };
     return table;
 }

@@ -31,6 +31,14 @@ unsigned exchange(unsigned value, int step);
 
 }  // namespace host_cuda
 
+// What a vector type is for: an access to 4 floats of an array at once.
+struct __attribute__((may_alias, aligned(16))) float4 {
+    float x, y, z, w;
+};
+inline float4 make_float4(float x, float y, float z, float w) {
+    return {x, y, z, w};
+}
+
 inline host_cuda::Index threadIdx, blockIdx, gridDim;
 
 inline void __syncthreads() {
