@@ -98,7 +98,7 @@ bench() {
     json_step doctor 60 "$out/doctor.json" "$carat" doctor --json
     json_step bench_llama3.1-8b_f32 300 "$out/bench/llama3.1-8b_f32.json" \
         "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
-    for row in v0_naive v1_shared; do
+    for row in v0_naive v1_shared v2_registers v3_double_buffer; do
         json_step "bench_squares_$row" 120 "$out/bench/squares_$row.json" \
             "$carat" bench --shapes bench/suites/f32_squares.txt --kernel $row --peer cublaslt --json
     done

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dispatch/rows_cpu.hpp"
-#include "dispatch/rows_ladder.hpp"
 #include "dispatch/rows_mma.hpp"
+#include "dispatch/rows_simt.hpp"
 #include "dispatch/rows_wgmma.hpp"
 
 namespace carat {
@@ -21,6 +21,8 @@ std::span<const Row> registry() {
         kRowV6Wgmma,
         kRowV5Mma,
         kRowV4Wmma,
+        kRowV3DoubleBuffer,
+        kRowV2Registers,
         kRowV1Shared,
         kRowV0Naive,
         // the CPU

@@ -195,7 +195,7 @@ TEST(Api, PlansForAGpuThatIsNotHere) {
     const auto json = nlohmann::json::parse(context.explain(carat::gemm_problem(512, 512, 512, CARAT_F32)));
     EXPECT_EQ(json["schema"], "carat.explain/1");
     EXPECT_EQ(json["target"], "h200");
-    EXPECT_EQ(json["chosen"]["row"], "v1_shared");
+    EXPECT_EQ(json["chosen"]["row"], "v3_double_buffer");
     for (const auto& row : json["rows"]) {
         if (row["backend"] != "cpu") continue;
         EXPECT_NE(row["refusal"].get<std::string>().find("runs on the CPU"), std::string::npos);

@@ -7,8 +7,8 @@
 
 #include "core/log.hpp"
 #include "dispatch/registry.hpp"
-#include "dispatch/rows_ladder.hpp"
 #include "dispatch/rows_mma.hpp"
+#include "dispatch/rows_simt.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -82,8 +82,11 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     const int parts = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2;
     if (c.family == "v0_naive") return Design{c.bm * c.bn};
     if (c.family == "v1_shared") return Design{c.bm * c.bn, 4 * (c.bm * (c.bk + 1) + parts * c.bk * (c.bn + 1))};
+    const int buffers = c.family == "v3_double_buffer" ? 2 : 1;
+    if (c.tm && c.a == CARAT_F32)
+        return Design{c.bm * c.bn / (c.tm * c.tn), buffers * 4 * c.bk * (c.bm + 4 + c.bn + 4)};
     if (c.family == "v4_wmma") return Design{256, 0, 2 * 144 * (c.bm + c.bn)};
-    if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
+    if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn) + 16};
     return {};
 }
 

@@ -5,6 +5,7 @@
 // After the language.
 #include <ladder/v0_naive.cuh>
 #include <ladder/v1_shared.cuh>
+#include <ladder/v3_double_buffer.cuh>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,13 @@ using host_cuda::Order;
 template <int M, int N, int K>
 struct TileOf {
     static constexpr int kBM = M, kBN = N, kBK = K;
+    static constexpr unsigned kThreads = M * N;
+};
+
+template <int M, int N, int K, int TM, int TN>
+struct RegisterTileOf {
+    static constexpr int kBM = M, kBN = N, kBK = K, kTM = TM, kTN = TN, kStages = 2;
+    static constexpr unsigned kThreads = M / TM * (N / TN);
 };
 
 template <bool A, bool B, bool D>
@@ -33,8 +41,17 @@ struct Plain {
     static constexpr int kTypeBias = CARAT_F32;
 };
 
-template <class Tile, class Layout, class Epilogue = Plain>
-struct HostConfig : Tile, Layout, Epilogue {};
+template <class Tile, class LayoutType, class EpilogueType = Plain>
+struct HostConfig : Tile, LayoutType, EpilogueType {
+    using Layout = LayoutType;
+    using Epilogue = EpilogueType;
+};
+
+using Small = TileOf<16, 16, 16>;
+using Large = TileOf<32, 32, 32>;
+using Registers = RegisterTileOf<16, 32, 8, 4, 4>;
+using Nt = LayoutOf<true, false, true>;
+using NnColumn = LayoutOf<true, true, false>;
 
 carat_shared::Strided strided(const carat_matrix& matrix) {
     const Strides s = Problem::strides(matrix);
@@ -60,35 +77,71 @@ carat_shared::GemmParams params_of(const Problem& p, const carat_operands& o) {
     return params;
 }
 
-enum class Kernel { v0, v1 };
+enum class Kernel { v0, v1, v2, v3 };
+constexpr Kernel kRungs[] = {Kernel::v0, Kernel::v1, Kernel::v2, Kernel::v3};
+
+// The rungs above v1 have tiles of another kind.
+template <class Config>
+constexpr bool kRegisters = requires {
+    Config::kTM;
+};
+
+template <class Config>
+std::vector<Kernel> kernels_of() {
+    if constexpr (kRegisters<Config>) return {Kernel::v2, Kernel::v3};
+    return {Kernel::v0, Kernel::v1};
+}
+
+template <class Config>
+void call(Kernel kernel, const carat_shared::GemmParams& params) {
+    if constexpr (kRegisters<Config>)
+        kernel == Kernel::v2 ? carat_kernel::v2_registers<Config>(params)
+                             : carat_kernel::v3_double_buffer<Config>(params);
+    else
+        kernel == Kernel::v0 ? carat_kernel::v0_naive<Config>(params) : carat_kernel::v1_shared<Config>(params);
+}
 
 // Runs a case in up to `blocks` blocks (0: one a tile); "" or what is wrong.
+template <class Config>
+std::string execute(Kernel kernel, const Problem& p, const carat_operands& operands, unsigned blocks, Order order) {
+    const auto params = params_of(p, operands);
+    const int64_t tiles = ceil_div(p.m, Config::kBM) * ceil_div(p.d_cols(), Config::kBN) * p.batch;
+    return host_cuda::launch(blocks ? blocks : unsigned(tiles), Config::kThreads, order,
+                             [&] { call<Config>(kernel, params); });
+}
+
 template <class Config>
 std::string run(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned blocks = 0,
                 Order order = Order::forward) {
     float amax = 0;
     if (gemm.problem.epilogue.amax) operands.amax = &amax;
-    const auto params = params_of(gemm.problem, operands);
-    const int64_t tiles =
-        ceil_div(gemm.problem.m, Config::kBM) * ceil_div(gemm.problem.d_cols(), Config::kBN) * gemm.problem.batch;
-    const std::string error =
-        host_cuda::launch(blocks ? blocks : unsigned(tiles), Config::kBM * Config::kBN, order, [&] {
-            kernel == Kernel::v0 ? carat_kernel::v0_naive<Config>(params) : carat_kernel::v1_shared<Config>(params);
-        });
+    const std::string error = execute<Config>(kernel, gemm.problem, operands, blocks, order);
     return error.empty() ? gemm.verify(amax) : error;
 }
 
+// A case on one rung, in small tiles.
+template <class Layout, class Epilogue = Plain>
+std::string run_rung(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned blocks = 0,
+                     Order order = Order::forward) {
+    if (kernel >= Kernel::v2)
+        return run<HostConfig<Registers, Layout, Epilogue>>(kernel, gemm, operands, blocks, order);
+    return run<HostConfig<Small, Layout, Epilogue>>(kernel, gemm, operands, blocks, order);
+}
+
+// Every kernel that has tiles as Config's is right, and has the bits of v0.
 template <class Config>
 void expect_right(const Problem& p, Data data, double alpha = 1, double beta = 0) {
-    std::vector<std::byte> first;
-    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
-        GemmCase gemm(p, data, 7, alpha, beta);
-        EXPECT_EQ(run<Config>(kernel, gemm, gemm.operands()), "") << "kernel v" << int(kernel);
-        if (kernel == Kernel::v0)
-            first = gemm.d.bytes;
-        else
-            EXPECT_TRUE(first == gemm.d.bytes) << "v0 and v1 differ in bits";
-    }
+    GemmCase v0(p, data, 7, alpha, beta);
+    EXPECT_EQ(
+        (run<HostConfig<Small, typename Config::Layout, typename Config::Epilogue>>(Kernel::v0, v0, v0.operands())),
+        "");
+    for (const Kernel kernel : kernels_of<Config>())
+        for (const Place place : {Place::one_off, Place::aligned}) {
+            if (place == Place::aligned && !kRegisters<Config>) continue;  // rungs 0 and 1 do not care
+            GemmCase gemm(p, data, 7, alpha, beta, place);
+            EXPECT_EQ(run<Config>(kernel, gemm, gemm.operands()), "") << "kernel v" << int(kernel);
+            EXPECT_TRUE(v0.d.elements() == gemm.d.elements()) << "v0 and v" << int(kernel) << " differ in bits";
+        }
 }
 
 constexpr int64_t kEdges[] = {1, 15, 16, 17, 31, 33};
@@ -117,11 +170,6 @@ void sweep_layouts() {
     sweep_layout<Tile, LayoutOf<true, true, true>>();
 }
 
-using Small = TileOf<16, 16, 16>;
-using Large = TileOf<32, 32, 32>;
-using Nt = LayoutOf<true, false, true>;
-using NnColumn = LayoutOf<true, true, false>;
-
 TEST(Emulation, EveryLayoutAndEdgeIsExact) {
     sweep_layouts<Small>();
 }
@@ -138,20 +186,84 @@ TEST(Emulation, LargeTiles) {
     }
 }
 
-TEST(Emulation, AMissingBarrierWouldShow) {
-    for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
-        GemmCase gemm(f32_problem(50, 40, 90, "nt"), Data::normal);
-        EXPECT_EQ((run<HostConfig<Large, Nt>>(Kernel::v1, gemm, gemm.operands(), 2, order)), "");
+// Leading dimensions that allow accesses of 16 bytes.
+void align(Problem& p) {
+    for (carat_matrix* matrix : {&p.a, &p.b, &p.d}) matrix->ld = (matrix->ld + 3) / 4 * 4;
+}
+
+// Around the tile's edges in all dimensions; every other problem has leading dimensions of a multiple of 4.
+template <class Tile, class Layout>
+void sweep_register_layout() {
+    using Config = HostConfig<Tile, Layout>;
+    constexpr int kBM = Tile::kBM, kBN = Tile::kBN, kBK = Tile::kBK;
+    const int64_t ks[] = {0, 1, kBK - 1, kBK, kBK + 1, 2 * kBK, 3 * kBK + 5};
+    size_t turn = 0;
+    for (const int64_t m : {1, kBM - 1, kBM, kBM + 1, 2 * kBM + 3})
+        for (const int64_t n : {1, kBN - 1, kBN, kBN + 1, 2 * kBN + 6})
+            for (int repeat = 0; repeat < 2; ++repeat, ++turn) {
+                Problem p = f32_problem(m, n, ks[turn % std::size(ks)], Layout::layout(), Layout::kRowMajorD);
+                pad(p, int64_t(turn % 3));
+                if (turn % 2) align(p);
+                expect_right<Config>(p, Data::integers);
+            }
+}
+
+TEST(Emulation, RegisterTilesInEveryLayout) {
+    sweep_register_layout<Registers, LayoutOf<false, false, false>>();
+    sweep_register_layout<Registers, LayoutOf<false, false, true>>();
+    sweep_register_layout<Registers, LayoutOf<false, true, false>>();
+    sweep_register_layout<Registers, LayoutOf<false, true, true>>();
+    sweep_register_layout<Registers, LayoutOf<true, false, false>>();
+    sweep_register_layout<Registers, LayoutOf<true, false, true>>();
+    sweep_register_layout<Registers, LayoutOf<true, true, false>>();
+    sweep_register_layout<Registers, LayoutOf<true, true, true>>();
+}
+
+template <class Tile, class Layout>
+void expect_tile_right() {
+    for (const int64_t k : {Tile::kBK - 1, 2 * Tile::kBK, 3 * Tile::kBK + 2}) {
+        Problem p = f32_problem(Tile::kBM + 7, Tile::kBN - 2, k, Layout::layout());
+        align(p);
+        expect_right<HostConfig<Tile, Layout>>(p, Data::normal);
     }
+}
+
+template <class Tile>
+void expect_tile_right() {
+    expect_tile_right<Tile, LayoutOf<true, true, true>>();
+    expect_tile_right<Tile, LayoutOf<true, false, true>>();
+    expect_tile_right<Tile, LayoutOf<false, true, true>>();
+    expect_tile_right<Tile, LayoutOf<false, false, true>>();
+}
+
+// The tiles of the registry: each has its own way to share copies among its threads.
+TEST(Emulation, RegisterTilesOfOtherSizes) {
+    expect_tile_right<RegisterTileOf<128, 128, 8, 8, 16>>();
+    expect_tile_right<RegisterTileOf<128, 128, 16, 8, 8>>();
+    expect_tile_right<RegisterTileOf<128, 256, 8, 8, 16>>();
+    expect_tile_right<RegisterTileOf<64, 128, 8, 8, 8>>();
+    expect_tile_right<RegisterTileOf<64, 64, 16, 8, 4>>();
+    expect_tile_right<RegisterTileOf<32, 32, 32, 4, 4>>();
+}
+
+TEST(Emulation, AMissingBarrierWouldShow) {
+    for (const Order order : {Order::forward, Order::backward, Order::shuffled})
+        for (const Kernel kernel : {Kernel::v1, Kernel::v2, Kernel::v3}) {
+            using Tile = RegisterTileOf<32, 64, 16, 4, 4>;  // 4 warps
+            GemmCase gemm(f32_problem(70, 80, 90, "nt"), Data::normal);
+            EXPECT_EQ((kernel == Kernel::v1 ? run<HostConfig<Large, Nt>>
+                                            : run<HostConfig<Tile, Nt>>)(kernel, gemm, gemm.operands(), 2, order),
+                      "");
+        }
 }
 
 TEST(Emulation, FewerBlocksThanTilesAndBatch) {
     for (const unsigned blocks : {1u, 3u, 1000u})
-        for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+        for (const Kernel kernel : kRungs) {
             Problem p = f32_problem(33, 18, 20, "nt");
             set_batch(p, 5, 11);
             GemmCase gemm(p, Data::integers);
-            EXPECT_EQ((run<HostConfig<Small, Nt>>(kernel, gemm, gemm.operands(), blocks)), "");
+            EXPECT_EQ((run_rung<Nt>(kernel, gemm, gemm.operands(), blocks)), "");
         }
 }
 
@@ -160,6 +272,7 @@ TEST(Emulation, SharedOperandOfABatch) {
     set_batch(p, 3);
     p.b.batch_stride = 0;
     expect_right<HostConfig<Small, Nt>>(p, Data::integers);
+    expect_right<HostConfig<Registers, Nt>>(p, Data::integers);
 }
 
 struct WithC : Plain {
@@ -169,34 +282,34 @@ struct WithC : Plain {
 TEST(Emulation, BetaZeroNeverReadsC) {
     Problem p = f32_problem(33, 20, 18, "nt");
     add_c(p);
-    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+    for (const Kernel kernel : kRungs) {
         GemmCase gemm(p, Data::integers);
         carat_operands operands = gemm.operands();
         operands.c = nullptr;  // reading it would crash
-        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+        EXPECT_EQ((run_rung<Nt, WithC>(kernel, gemm, operands)), "");
     }
 }
 
 TEST(Emulation, AlphaZeroNeverReadsAOrB) {
     Problem p = f32_problem(33, 20, 18, "nt");
     add_c(p);
-    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+    for (const Kernel kernel : kRungs) {
         GemmCase gemm(p, Data::integers, 3, 0, -2);
         carat_operands operands = gemm.operands();
         operands.a = operands.b = nullptr;
-        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+        EXPECT_EQ((run_rung<Nt, WithC>(kernel, gemm, operands)), "");
     }
 }
 
 TEST(Emulation, DMayBeC) {
     Problem p = f32_problem(33, 20, 18, "nt");
     add_c(p);
-    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+    for (const Kernel kernel : kRungs) {
         GemmCase gemm(p, Data::integers, 3, 2, -1);
         gemm.start_d_as_c();
         carat_operands operands = gemm.operands();
         operands.c = operands.d;
-        EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
+        EXPECT_EQ((run_rung<Nt, WithC>(kernel, gemm, operands)), "");
     }
 }
 
@@ -223,6 +336,8 @@ void everything() {
     p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
     p.epilogue.amax = 1;
     expect_right<HostConfig<Small, NnColumn, Everything<Activation, Gate>>>(p, Data::normal, 0.375, -0.75);
+    if constexpr (Gate == CARAT_GATE_NONE)
+        expect_right<HostConfig<Registers, NnColumn, Everything<Activation, Gate>>>(p, Data::normal, 0.375, -0.75);
 }
 
 TEST(Emulation, EveryActivationAndGateInOrder) {
@@ -247,6 +362,7 @@ TEST(Emulation, BiasAlongMAndOneOutputScale) {
     p.epilogue.bias = CARAT_BIAS_M, p.epilogue.bias_dtype = CARAT_F32;
     p.epilogue.out_scale = CARAT_OUT_SCALE_TENSOR;
     expect_right<HostConfig<Small, Nt, BiasM>>(p, Data::integers);
+    expect_right<HostConfig<Registers, Nt, BiasM>>(p, Data::integers);
 }
 
 TEST(Emulation, ActivationsInTheTails) {
@@ -273,20 +389,16 @@ struct ClampAmax : Plain {
 TEST(Emulation, NanStaysNanThroughClampAndAmax) {
     Problem p = f32_problem(17, 16, 4, "nt");
     p.epilogue.clamp = 1, p.epilogue.clamp_lo = -1, p.epilogue.clamp_hi = 1, p.epilogue.amax = 1;
-    for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
+    for (const Kernel kernel : kRungs) {
         GemmCase gemm(p, Data::integers);
         gemm.a.set(5 * p.a.ld, NAN);
         float amax = 0;
         carat_operands operands = gemm.operands();
         operands.amax = &amax;
-        using Config = HostConfig<Small, Nt, ClampAmax>;
-        const auto params = params_of(p, operands);
-        ASSERT_EQ(host_cuda::launch(2, 256, Order::forward,
-                                    [&] {
-                                        kernel == Kernel::v0 ? carat_kernel::v0_naive<Config>(params)
-                                                             : carat_kernel::v1_shared<Config>(params);
-                                    }),
-                  "");
+        ASSERT_EQ(
+            (kernel >= Kernel::v2 ? execute<HostConfig<Registers, Nt, ClampAmax>>
+                                  : execute<HostConfig<Small, Nt, ClampAmax>>)(kernel, p, operands, 2, Order::forward),
+            "");
         EXPECT_TRUE(std::isnan(gemm.d.at(5 * p.d.ld)));
         EXPECT_TRUE(std::isnan(amax));
         EXPECT_FALSE(std::isnan(gemm.d.at(4 * p.d.ld)));

@@ -93,6 +93,14 @@ T& block_local(unsigned rank) {
 
 }  // namespace host_cuda
 
+// What a vector type is for: an access to 4 floats of an array at once.
+struct __attribute__((may_alias, aligned(16))) float4 {
+    float x, y, z, w;
+};
+inline float4 make_float4(float x, float y, float z, float w) {
+    return {x, y, z, w};
+}
+
 inline host_cuda::Index threadIdx, blockIdx, gridDim;
 
 inline void __syncthreads() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rows_ladder.hpp: the rungs of the optimisation ladder as rows of the registry.
+// rows_simt.hpp: the rungs of the ladder that multiply in f32 units, as rows of the registry.
 #pragma once
 
 #include "dispatch/registry.hpp"
@@ -8,5 +8,7 @@ namespace carat {
 
 extern const Row kRowV0Naive;
 extern const Row kRowV1Shared;
+extern const Row kRowV2Registers;
+extern const Row kRowV3DoubleBuffer;
 
 }  // namespace carat
