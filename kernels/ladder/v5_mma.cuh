@@ -7,9 +7,7 @@
 //   this frees hold a second set of fragments, so step k of the multiplication never waits for its own loads.
 // - A warp owns 64 x 64 of D (128 x 256 by 8 warps): 64 KB of fragments for every 64 KB fewer that 64 x 32 would read
 //   again. At 64 x 64 a k16 step reads 4 KB for 131072 FLOP, which the 128 bytes a clock of shared memory can feed.
-// - One barrier for 64 of K, and it is split: a warp arrives when it has read the last fragments of a stage and waits 32
-//   mma later, where it needs the next stage. Warps that came first multiply meanwhile (__syncthreads: 70 % of the
-//   tensor cores' time in use).
+// - One barrier for 64 of K.
 // Bound: mma.sync itself, which on Hopper runs at about 0.62 of the rate that wgmma (rung 6) reaches, and next to it
 // shared memory: at 128 x 256 fragments and copies take about 0.85 of the clocks of the multiplication.
 // Operands whose rows are not 16-byte aligned go element by element through registers in the same pipeline.
@@ -19,7 +17,6 @@
 #include <epilogue/fragment.cuh>
 #include <mainloop/fragment_rows.cuh>
 #include <mainloop/tile_copy.cuh>
-#include <ptx/mbarrier.cuh>
 #include <ptx/mma.cuh>
 #include <scheduler/linear_tiles.cuh>
 
@@ -80,13 +77,11 @@ struct V5 {
     // The pipeline over K. Stage s of shared memory holds step s, s + kStages, ... While step k is multiplied, the copies
     // of step k + kStages - 1 go into the stage that step k - 1 was read from, and the fragments run one k16 step ahead.
     template <bool kAligned>
-    static __device__ void accumulate(CopyA& a, CopyB& b, i64 depth, float (&d)[kBlocksDown][4 * kBlocksAcross],
-                                      int& parity) {
+    static __device__ void accumulate(CopyA& a, CopyB& b, i64 depth, float (&d)[kBlocksDown][4 * kBlocksAcross]) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         const FragmentRows<Config::kRowMajorA, true> rows_a(warp_row(), lane);
         const FragmentRows<!Config::kRowMajorB, false> rows_b(warp_col(), lane);
         const unsigned first = shared_address(dynamic_shared()), end = first + Config::kStages * kStageBytes;
-        const unsigned turn = end;  // the barrier: all have read a stage, and their copies of the next have landed
         Fragments fragments[2];
         const auto load = [&](Fragments& to, unsigned stage, int step) {
 #pragma unroll
@@ -112,18 +107,14 @@ struct V5 {
             for (int step = 0; step < kSteps; ++step) {
                 if (step == kSteps - 1) {  // from here on the next stage is read, and this one is free
                     cp_async_commit_group();
-                    barrier_wait(turn, parity);
-                    parity ^= 1;
+                    cp_async_wait_group<Config::kStages - 2>();
+                    __syncthreads();
                     read = next(read);
                     write = next(write);
                     a.advance();
                     b.advance();
                 }
                 load(fragments[(step + 1) % 2], read, (step + 1) % kSteps);
-                if (step == kSteps - 2) {
-                    cp_async_wait_group<Config::kStages - 3>();
-                    barrier_arrive(turn);
-                }
                 copy<kAligned>(a, b, write, step);
                 multiply(d, fragments[step % 2]);
             }
@@ -141,10 +132,6 @@ __device__ void v5_mma(const GemmParams& params) {
     const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
     const Strided &as = params.a_strides, &bs = params.b_strides;
     const int thread = static_cast<int>(threadIdx.x);
-    const unsigned turn = shared_address(dynamic_shared()) + Config::kStages * Kernel::kStageBytes;
-    int parity = 0;
-    if (thread == 0) barrier_init(turn, Config::kThreads);
-    __syncthreads();
 
     for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
         const Tile tile = walk.at(index);
@@ -155,9 +142,9 @@ __device__ void v5_mma(const GemmParams& params) {
             typename Kernel::CopyB b(static_cast<const unsigned short*>(params.b) + tile.batch * bs.batch, bs.col,
                                      bs.row, params.n, depth, tile.col, 0, thread);
             if (a.aligned() && b.aligned())
-                Kernel::template accumulate<true>(a, b, depth, d, parity);
+                Kernel::template accumulate<true>(a, b, depth, d);
             else
-                Kernel::template accumulate<false>(a, b, depth, d, parity);
+                Kernel::template accumulate<false>(a, b, depth, d);
         }
         Largest<Config> largest;
 #pragma unroll

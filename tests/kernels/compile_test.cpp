@@ -86,7 +86,7 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.tm && c.a == CARAT_F32)
         return Design{c.bm * c.bn / (c.tm * c.tn), buffers * 4 * c.bk * (c.bm + 4 + c.bn + 4)};
     if (c.family == "v4_wmma") return Design{256, 0, 2 * 144 * (c.bm + c.bn)};
-    if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn) + 16};
+    if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
     return {};
 }
 
