@@ -11,7 +11,8 @@
 //   a base and a pitch, so it cannot read swizzled lines.)
 // Which elements a lane holds is not defined, so the epilogue goes through shared memory: each warp stores its part
 // there, in D's order, and reads it back element by element.
-// Bound: fragments are loaded, then multiplied; nothing overlaps but what the two warps of a scheduler do by chance.
+// Expected: several times rung 3, and still far from the instruction's own rate: fragments are loaded, then multiplied,
+// and only what the two warps of a scheduler do by chance overlaps.
 // Measured: see docs/ladder.md
 #pragma once
 

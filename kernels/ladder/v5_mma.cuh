@@ -5,12 +5,14 @@
 //   ldmatrix, four 8x8 matrices an instruction, from swizzled lines that no two rows of a matrix share a bank in.
 // - cp.async takes tiles from global to shared memory past the registers, kStages - 1 steps ahead. The registers that
 //   this frees hold a second set of fragments, so step k of the multiplication never waits for its own loads.
-// - A warp owns 64 x 64 of D (128 x 256 by 8 warps): 64 KB of fragments for every 64 KB fewer that 64 x 32 would read
-//   again. At 64 x 64 a k16 step reads 4 KB for 131072 FLOP, which the 128 bytes a clock of shared memory can feed.
-// - One barrier for 64 of K.
-// Bound: mma.sync itself, which on Hopper runs at about 0.62 of the rate that wgmma (rung 6) reaches, and next to it
-// shared memory: at 128 x 256 fragments and copies take about 0.85 of the clocks of the multiplication.
-// Operands whose rows are not 16-byte aligned go element by element through registers in the same pipeline.
+// - A warp owns 64 x 64 of D (128 x 256 by 8 warps). For 16 of K it reads 4 KB of fragments and does 131072 FLOP, where
+//   the 64 x 32 of rung 4 read 3 KB for half as many. At 128 x 256 fragments and copies then keep shared memory busy for
+//   about 0.85 of the clocks that the multiplication takes, which leaves no room for a smaller part.
+// - One barrier for 64 of K, and what a step issues besides is little: addresses are an XOR and an immediate away.
+// Expected: everything but mma.sync overlaps, and that is the bound: on Hopper about 0.62 of the rate that wgmma (rung 6)
+// reaches.
+// Operands whose rows are not whole chunks of 16 aligned bytes go through registers in the same pipeline, an element at a
+// time where they must: eight loads for a chunk in place of one, and the thread waits for them.
 // Measured: see docs/ladder.md
 #pragma once
 
