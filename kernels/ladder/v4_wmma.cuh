@@ -11,11 +11,12 @@
 //   a base and a pitch, so it cannot read swizzled lines.)
 // Which elements a lane holds is not defined, so the epilogue goes through shared memory: each warp stores its part
 // there, in D's order, and reads it back element by element.
-// Bound: fragments are loaded, then multiplied; nothing overlaps but what the two warps of a scheduler do by chance.
+// Expected: several times rung 3, and still far from the instruction's own rate: fragments are loaded, then multiplied,
+// and only what the two warps of a scheduler do by chance overlaps.
 // Measured: see docs/ladder.md
 #pragma once
 
-#include <epilogue/ops.cuh>
+#include <epilogue/staged.cuh>
 #include <mainloop/tile_copy.cuh>
 #include <ptx/wmma.cuh>
 #include <scheduler/linear_tiles.cuh>
@@ -36,10 +37,8 @@ struct V4 {
     static constexpr wmma::Layout kLayoutA = Config::kRowMajorA ? wmma::row_major : wmma::col_major;
     static constexpr wmma::Layout kLayoutB = Config::kRowMajorB ? wmma::row_major : wmma::col_major;
     static constexpr wmma::Layout kLayoutD = Config::kRowMajorD ? wmma::row_major : wmma::col_major;
-    // The part in f32, in D's order: lines of D's contiguous dimension, 16 bytes apart.
-    static constexpr int kLineD = Config::kRowMajorD ? kCols : kRows, kPitchD = kLineD + 4;
-    static constexpr int kPartBytes = 4 * kPitchD * (kRows * kCols / kLineD);
-    static_assert(kPartBytes * (Config::kThreads / 32) <= 2 * kBufferBytes, "the parts take the place of the buffers");
+    using Part = StagedPart<Config, kRows, kCols, 4>;
+    static_assert(Part::kBytes * (Config::kThreads / 32) <= 2 * kBufferBytes, "the parts take the buffers' place");
 
     static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
     static __device__ int warp_row() { return warp() / kWarpsAcross * kRows; }
@@ -96,32 +95,18 @@ struct V4 {
     }
 
     // The warp's part through shared memory to D. Nobody reads the buffers any more.
-    static __device__ void finish_part(const GemmParams& params, const Scalars& scalars, const Tile& tile,
-                                       const wmma::accumulator_fragment (&d)[kDown][kAcross]) {
-        char* const bytes = dynamic_shared() + warp() * kPartBytes;
-        const float* const part = reinterpret_cast<const float*>(bytes);
+    static __device__ void finish(const GemmParams& params, const Scalars& scalars, const Tile& tile,
+                                  const wmma::accumulator_fragment (&d)[kDown][kAcross]) {
+        const float* const part = reinterpret_cast<const float*>(dynamic_shared() + warp() * Part::kBytes);
 #pragma unroll
         for (int i = 0; i < kDown; ++i)
 #pragma unroll
-            for (int j = 0; j < kAcross; ++j) {
-                const int line = Config::kRowMajorD ? i : j, along = Config::kRowMajorD ? j : i;
-                wmma::store_matrix_sync<kLayoutD>(shared_address(bytes) + 4 * (16 * line * kPitchD + 16 * along),
-                                                  d[i][j], kPitchD);
-            }
+            for (int j = 0; j < kAcross; ++j)
+                wmma::store_matrix_sync<kLayoutD>(shared_address(part + Part::at(16 * i, 16 * j)), d[i][j],
+                                                  Part::kPitch);
         __syncwarp();
         Largest<Config> largest;
-        for (int index = static_cast<int>(threadIdx.x) % 32; index < kRows * kCols; index += 32) {
-            const int line = index / kLineD, along = index % kLineD;
-            const i64 i = tile.row + warp_row() + (Config::kRowMajorD ? line : along);
-            const i64 j = tile.col + warp_col() + (Config::kRowMajorD ? along : line);
-            if (i >= params.m || j >= params.n) continue;
-            const float accumulators[2] = {part[line * kPitchD + along], 0.0f};
-            const float v = epilogue_value<Config>(params, scalars, accumulators, tile.batch, i, j);
-            largest.note(v);
-            const Strided& s = params.d_strides;
-            store_element<Config::kTypeD>(params.d, i * s.row + j * s.col + tile.batch * s.batch,
-                                          output_value<Config>(params, v, tile.batch, i));
-        }
+        Part::finish(params, scalars, part, tile.batch, tile.row + warp_row(), tile.col + warp_col(), largest);
         largest.publish(params);
     }
 };
@@ -147,7 +132,7 @@ __device__ void v4_wmma(const GemmParams& params) {
                                      bs.row, params.n, depth, tile.col, 0, thread);
             Kernel::accumulate(a, b, depth, d);
         }
-        Kernel::finish_part(params, scalars, tile, d);
+        Kernel::finish(params, scalars, tile, d);
         __syncthreads();  // before the next tile's copies
     }
 }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // v5_mma.cuh: rung 5 of the ladder: the tensor cores by their own instruction, mma.sync m16n8k16, fed by a pipeline.
 // What changed from rung 4, and why it should gain:
-// - mma.sync has a documented fragment layout: the epilogue goes from registers straight to D, and fragments come by
+// - mma.sync has a documented fragment layout: a plain epilogue goes from registers straight to D, and fragments come by
 //   ldmatrix, four 8x8 matrices an instruction, from swizzled lines that no two rows of a matrix share a bank in.
 // - cp.async takes tiles from global to shared memory past the registers, kStages - 1 steps ahead. The registers that
 //   this frees hold a second set of fragments, so step k of the multiplication never waits for its own loads.
-// - A warp owns 64 x 64 of D (128 x 256 by 8 warps): 64 KB of fragments for every 64 KB fewer that 64 x 32 would read
-//   again. At 64 x 64 a k16 step reads 4 KB for 131072 FLOP, which the 128 bytes a clock of shared memory can feed.
-// - One barrier for 64 of K.
-// Bound: mma.sync itself, which on Hopper runs at about 0.62 of the rate that wgmma (rung 6) reaches, and next to it
-// shared memory: at 128 x 256 fragments and copies take about 0.85 of the clocks of the multiplication.
-// Operands whose rows are not 16-byte aligned go element by element through registers in the same pipeline.
+// - A warp owns 64 x 64 of D (128 x 256 by 8 warps). For 16 of K it reads 4 KB of fragments and does 131072 FLOP, where
+//   the 64 x 32 of rung 4 read 3 KB for half as many. At 128 x 256 fragments and copies then keep shared memory busy for
+//   about 0.85 of the clocks that the multiplication takes, which leaves no room for a smaller part.
+// - One barrier for 64 of K, and what a step issues besides is little: addresses are an XOR and an immediate away.
+// Expected: everything but mma.sync overlaps, and that is the bound: on Hopper about 0.62 of the rate that wgmma (rung 6)
+// reaches.
+// Operands whose rows are not whole chunks of 16 aligned bytes go through registers in the same pipeline, an element at a
+// time where they must: eight loads for a chunk in place of one, and the thread waits for them.
 // Measured: see docs/ladder.md
 #pragma once
 
 #include <epilogue/fragment.cuh>
+#include <epilogue/staged.cuh>
 #include <mainloop/fragment_rows.cuh>
 #include <mainloop/tile_copy.cuh>
 #include <ptx/mma.cuh>
@@ -37,6 +40,11 @@ struct V5 {
     struct Fragments {
         unsigned a[kBlocksDown][4], b[kBlocksAcross / 2][4];
     };
+
+    // A strip of the warp's accumulators, where the epilogue is too much to be written out for each of them.
+    static constexpr bool kStaged = !Config::kRowMajorD || Config::kHasC || Config::kActivation > kActRelu;
+    using Part = StagedPart<Config, 16, 8 * kBlocksAcross, Config::kRowMajorD ? 8 : 4>;
+    static_assert(Part::kBytes * (Config::kThreads / 32) <= Config::kStages * kStageBytes, "they take a stage's place");
 
     // Where the warp stands in the tile.
     static __device__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 / kWarpsAcross * 64; }
@@ -122,6 +130,34 @@ struct V5 {
         cp_async_wait_group<0>();  // copies past the end of K, of zeros
         __syncthreads();           // before the next tile's
     }
+
+    static __device__ void finish(const GemmParams& params, const Scalars& scalars, const Tile& tile,
+                                  const float (&d)[kBlocksDown][4 * kBlocksAcross]) {
+        Largest<Config> largest;
+#pragma unroll
+        for (int i = 0; i < kBlocksDown; ++i) {
+            const i64 row = tile.row + warp_row() + 16 * i, col = tile.col + warp_col();
+            if constexpr (kStaged)
+                finish_staged(params, scalars, d[i], tile.batch, row, col, largest);
+            else
+                finish_strip<Config, kBlocksAcross>(params, scalars, d[i], tile.batch, row, col, largest);
+        }
+        largest.publish(params);
+        if (kStaged) __syncthreads();  // before the next tile's copies
+    }
+
+    static __device__ void finish_staged(const GemmParams& params, const Scalars& scalars,
+                                         const float (&d)[4 * kBlocksAcross], i64 batch, i64 i, i64 j,
+                                         Largest<Config>& largest) {
+        const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+        float* const part = reinterpret_cast<float*>(dynamic_shared() + warp * Part::kBytes);
+        __syncwarp();  // the strip before is read
+#pragma unroll
+        for (int e = 0; e < 4 * kBlocksAcross; ++e)
+            part[Part::at(lane / 4 + e % 4 / 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2)] = d[e];
+        __syncwarp();
+        Part::finish(params, scalars, part, batch, i, j, largest);
+    }
 };
 
 template <class Config>
@@ -146,13 +182,7 @@ __device__ void v5_mma(const GemmParams& params) {
             else
                 Kernel::template accumulate<false>(a, b, depth, d);
         }
-        Largest<Config> largest;
-#pragma unroll
-        for (int i = 0; i < Kernel::kBlocksDown; ++i)
-            finish_strip<Config, Kernel::kBlocksAcross>(params, scalars, d[i], tile.batch,
-                                                        tile.row + Kernel::warp_row() + 16 * i,
-                                                        tile.col + Kernel::warp_col(), largest);
-        largest.publish(params);
+        Kernel::finish(params, scalars, tile, d);
     }
 }
 

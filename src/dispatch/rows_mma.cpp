@@ -13,7 +13,6 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kLineBytes = 128;  // 64 elements of K or MN (kernels/mainloop/tile_copy.cuh)
 constexpr int kPaddedLine = kLineBytes + 16, kBuffersV4 = 2;
 constexpr int kMaxStages = 4, kMinStages = 3;
-constexpr int kBarrierBytes = 16;  // behind the stages
 
 void require(const Problem& p, const Target& target, Requirements& r) {
     require_16bit_rung(p, target, 80, r);
@@ -42,7 +41,7 @@ std::vector<Config> v5_candidates(const Problem& p, const Target& target) {
     std::vector<Config> configs;
     for (const auto& [bm, bn] : kTiles) {
         Config config = rung_config("v5_mma", p, bm, bn, 64);
-        const int64_t fit = (target.shared_bytes_per_block - kBarrierBytes) / (lines(config) * kLineBytes);
+        const int64_t fit = target.shared_bytes_per_block / (lines(config) * kLineBytes);
         if (fit < kMinStages) continue;
         config.stages = int(std::min<int64_t>(fit, kMaxStages));
         configs.push_back(config);
@@ -98,7 +97,7 @@ Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config&
     kernel.shape.threads = kThreads;
     // More tiles than blocks are dealt in a grid-stride loop.
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(tile_count(p, config), 1, kMaxGridX));
-    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config)) + kBarrierBytes;
+    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config));
     kernel.constants = epilogue_constants(p);
     kernel.constants.emplace_back("kThreads", std::to_string(kThreads));
     return prepare_cuda(p, config, {&kernel, 1}, runtime);
