@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 
+import gen_ladder
+
 MARKER = re.compile(r"(<!-- generated: ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.S)
 
 
@@ -114,6 +116,14 @@ def bench(listing, root, argument):
     return "\n".join(parts) or "Nothing is measured here yet.\n"
 
 
+def ladder(listing, root, argument):
+    """`ladder WHAT`: tools/gen_ladder.py."""
+    try:
+        return gen_ladder.part(root, argument, table, environment_line)
+    except ValueError as error:
+        raise Stop(f"`ladder {argument}`: {error}") from error
+
+
 def bench_table(name, data, choices=True):
     rows = []
     for result in data["results"]:
@@ -184,7 +194,7 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench}
+         "kernels": kernels, "bench": bench, "ladder": ladder}
 
 
 def read_json(path):

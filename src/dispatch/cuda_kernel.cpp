@@ -181,7 +181,8 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
     for (const CudaKernel& kernel : kernels) {
         jit::Request request;
         request.name = config.name();
-        request.main = jit::generate_main(config, kernel.constants, kernel.include, kernel.function, kernel.parameters);
+        request.main = jit::generate_main(kernel.config.value_or(config), kernel.constants, kernel.include,
+                                          kernel.function, kernel.parameters);
         request.arch = runtime.target.arch();
         CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
         KernelFacts facts = artifact->facts;

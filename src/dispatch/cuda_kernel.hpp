@@ -34,6 +34,7 @@ struct CudaKernel {
     std::vector<jit::Constant> constants;
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
+    std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };
 
 // Compiles (or finds) the kernels and loads them where there is a device; without one the executable has facts only.

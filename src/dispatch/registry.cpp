@@ -7,14 +7,28 @@
 
 #include "dispatch/rows_cpu.hpp"
 #include "dispatch/rows_ladder.hpp"
+#include "dispatch/rows_mma.hpp"
+#include "dispatch/rows_wgmma.hpp"
 
 namespace carat {
 
 std::span<const Row> registry() {
     // Copied on first use, when every row's own file has been initialised.
     static const std::vector<Row> table = {
-        kRowV1Shared,      kRowV0Naive,  // kernels/ladder
-        kRowCpuAvx512Bf16, kRowCpuAvx512, kRowCpuAvx2, kRowCpuPortable, kRowCpuReference,
+        // kernels/ladder
+        kRowV8Cluster,
+        kRowV7WarpSpecialized,
+        kRowV6Wgmma,
+        kRowV5Mma,
+        kRowV4Wmma,
+        kRowV1Shared,
+        kRowV0Naive,
+        // the CPU
+        kRowCpuAvx512Bf16,
+        kRowCpuAvx512,
+        kRowCpuAvx2,
+        kRowCpuPortable,
+        kRowCpuReference,
     };
     return table;
 }

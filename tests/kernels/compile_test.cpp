@@ -3,9 +3,12 @@
 // for Hopper and Ampere, what it predicts, and that a planned kernel says why it cannot run.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "core/log.hpp"
 #include "dispatch/registry.hpp"
 #include "dispatch/rows_ladder.hpp"
+#include "dispatch/rows_mma.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -14,8 +17,7 @@ namespace {
 Runtime planning_runtime(int cc_major = 9) {
     static const auto compiler = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
     Runtime runtime;
-    runtime.target = find_gpu("h200").value();
-    runtime.target.cc_major = cc_major;
+    runtime.target = find_gpu(cc_major == 9 ? "h200" : "a100").value();
     runtime.jit = compiler;
     return runtime;
 }
@@ -44,43 +46,101 @@ std::vector<Problem> representative_problems() {
     return problems;
 }
 
-int64_t designed_shared(const Problem& p, const Config& c) {
-    if (c.family != "v1_shared") return 0;
-    const int parts = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2;
-    return 4 * (c.bm * (c.bk + 1) + parts * c.bk * (c.bn + 1));
+// The same problem with A and B of a 16-bit type.
+Problem of_16bit(Problem p, carat_dtype type, carat_dtype d_type) {
+    p.a.dtype = p.b.dtype = type;
+    p.d.dtype = d_type;
+    return p;
 }
 
-TEST(KernelCompile, EveryRowFitsItsLaunchBoundWithoutSpills) {
-    if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+// Each type, each order of each operand, and epilogues from the plainest to all at once.
+std::vector<Problem> representative_16bit_problems() {
+    Problem all = of_16bit(f32_problem(64, 64, 64, "nn"), CARAT_BF16, CARAT_BF16);
+    add_c(all);
+    set_batch(all, 3);
+    all.epilogue.scalars_on_device = 1;
+    all.epilogue.bias = CARAT_BIAS_N, all.epilogue.bias_dtype = CARAT_BF16;
+    all.epilogue.activation = CARAT_ACT_GELU_ERF;
+    all.epilogue.clamp = 1;
+    all.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+    all.epilogue.amax = 1;
+    Problem other = of_16bit(f32_problem(64, 64, 64, "tt", false), CARAT_F16, CARAT_F32);
+    add_c(other);
+    other.c.dtype = CARAT_F16;
+    other.epilogue.bias = CARAT_BIAS_M, other.epilogue.bias_dtype = CARAT_F32;
+    other.epilogue.activation = CARAT_ACT_SILU;
+    return {of_16bit(f32_problem(64, 64, 64, "nt"), CARAT_BF16, CARAT_BF16),
+            of_16bit(f32_problem(64, 64, 64, "tn", false), CARAT_F16, CARAT_F16), all, other};
+}
+
+// What a block of a kernel takes, by its design.
+struct Design {
+    int threads;
+    int64_t static_shared = 0, dynamic_shared = 0;
+};
+std::optional<Design> design_of(const Problem& p, const Config& c) {
+    const int parts = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2;
+    if (c.family == "v0_naive") return Design{c.bm * c.bn};
+    if (c.family == "v1_shared") return Design{c.bm * c.bn, 4 * (c.bm * (c.bk + 1) + parts * c.bk * (c.bn + 1))};
+    if (c.family == "v4_wmma") return Design{256, 0, 2 * 144 * (c.bm + c.bn)};
+    if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
+    return {};
+}
+
+void expect_fits(const Problem& problem, const Kernel& kernel, Runtime& runtime) {
+    const auto executable = kernel.row->prepare(problem, kernel.config, runtime);
+    ASSERT_TRUE(executable.ok()) << executable.status().sentence();
+    const KernelFacts facts = (*executable)->facts();
+    const std::string what = kernel.config.name() + " for " + runtime.target.arch() + ", " + describe(problem);
+    EXPECT_GT(facts.registers, 0) << what;
+    EXPECT_LE(facts.registers, std::min(255, 65536 / facts.threads)) << what;
+    EXPECT_EQ(facts.spill_bytes, 0) << what;
+    EXPECT_EQ(facts.stack_bytes, 0) << what;
+    EXPECT_LE(facts.static_shared_bytes + facts.dynamic_shared_bytes, runtime.target.shared_bytes_per_block) << what;
+    if (const auto design = design_of(problem, kernel.config)) {
+        EXPECT_EQ(facts.static_shared_bytes, design->static_shared) << what;
+        EXPECT_EQ(facts.dynamic_shared_bytes, design->dynamic_shared) << what;
+        EXPECT_EQ(facts.threads, design->threads) << what;
+    }
+}
+
+// Every kernel that takes one of the problems, on a GPU of that compute capability; returns how many.
+int expect_all_fit(const std::vector<Problem>& problems, int cc_major) {
     std::string warnings;
     log::set_callback([](carat_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
                       &warnings, CARAT_LOG_WARN);
+    Runtime runtime = planning_runtime(cc_major);
     int kernels = 0;
-    for (const int cc_major : {9, 8}) {
-        Runtime runtime = planning_runtime(cc_major);
-        for (const Problem& problem : representative_problems())
-            for (const Kernel& kernel : cuda_kernels(problem, runtime.target)) {
-                const auto executable = kernel.row->prepare(problem, kernel.config, runtime);
-                ASSERT_TRUE(executable.ok()) << executable.status().sentence();
-                const KernelFacts facts = (*executable)->facts();
-                const std::string what =
-                    kernel.config.name() + " for " + runtime.target.arch() + ", " + describe(problem);
-                ++kernels;
-                EXPECT_GT(facts.registers, 0) << what;
-                EXPECT_LE(facts.registers, std::min(255, 65536 / facts.threads)) << what;
-                EXPECT_EQ(facts.spill_bytes, 0) << what;
-                EXPECT_EQ(facts.stack_bytes, 0) << what;
-                EXPECT_EQ(facts.static_shared_bytes, designed_shared(problem, kernel.config)) << what;
-                EXPECT_EQ(facts.threads, kernel.config.bm * kernel.config.bn) << what;
-            }
-    }
+    for (const Problem& problem : problems)
+        for (const Kernel& kernel : cuda_kernels(problem, runtime.target)) {
+            expect_fits(problem, kernel, runtime);
+            ++kernels;
+        }
     log::set_callback(nullptr, nullptr, CARAT_LOG_OFF);
     EXPECT_EQ(warnings, "");
-    EXPECT_GE(kernels, 36);
+    return kernels;
 }
 
-TEST(KernelCompile, APlannedKernelSaysWhyItCannotRun) {
-    if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+class KernelCompile : public testing::Test {
+    void SetUp() override {
+        if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+    }
+};
+
+TEST_F(KernelCompile, EveryF32RowFitsItsLaunchBoundWithoutSpills) {
+    EXPECT_GE(expect_all_fit(representative_problems(), 9), 18);
+    EXPECT_GE(expect_all_fit(representative_problems(), 8), 18);
+}
+
+TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnHopper) {
+    EXPECT_GE(expect_all_fit(representative_16bit_problems(), 9), 16);
+}
+
+TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
+    EXPECT_GE(expect_all_fit(representative_16bit_problems(), 8), 12);
+}
+
+TEST_F(KernelCompile, APlannedKernelSaysWhyItCannotRun) {
     Runtime runtime = planning_runtime();
     const Problem problem = f32_problem(64, 64, 64);
     const auto executable = kRowV1Shared.prepare(problem, kRowV1Shared.candidates(problem, runtime.target)[0], runtime);
@@ -129,6 +189,48 @@ TEST(KernelRows, RefuseWithASentence) {
     expect_refused("bias must be f32",
                    [](Problem& p) { p.epilogue.bias = CARAT_BIAS_N, p.epilogue.bias_dtype = CARAT_F16; });
     expect_refused("output scales", [](Problem& p) { p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128; });
+}
+
+TEST(KernelRows, TensorCoreRungsRefuseWithASentence) {
+    const Target gpu = find_gpu("h200").value();
+    const auto refused = [](const Problem& p, const Target& target) {
+        Requirements v4, v5;
+        kRowV4Wmma.require(p, target, v4);
+        kRowV5Mma.require(p, target, v5);
+        EXPECT_EQ(v4.refusal(), v5.refusal());
+        return v5.refusal();
+    };
+    const auto expect_refused = [&](const char* part, auto change) {
+        Problem p = of_16bit(f32_problem(8, 8, 8), CARAT_BF16, CARAT_BF16);
+        change(p);
+        EXPECT_NE(refused(p, gpu).find(part), std::string::npos)
+            << "'" << refused(p, gpu) << "' lacks '" << part << "'";
+    };
+    EXPECT_EQ(refused(of_16bit(f32_problem(8, 8, 8), CARAT_F16, CARAT_F32), gpu), "");
+    Target turing = gpu;
+    turing.cc_major = 7, turing.cc_minor = 5;
+    EXPECT_NE(refused(of_16bit(f32_problem(8, 8, 8), CARAT_F16, CARAT_F32), turing).find("8.0 or newer"),
+              std::string::npos);
+    expect_refused("both be f16 or both bf16", [](Problem& p) { p.b.dtype = CARAT_F16; });
+    expect_refused("D must be", [](Problem& p) { p.d.dtype = CARAT_F16; });
+    expect_refused("gated", [](Problem& p) { p.epilogue.gate = CARAT_GATE_SPLIT; });
+}
+
+TEST(KernelRows, TensorCoreTilesAndStagesFollowTheSharedMemory) {
+    const Problem p = of_16bit(f32_problem(256, 256, 256), CARAT_BF16, CARAT_BF16);
+    const auto names = [&](int64_t shared) {
+        Target target = find_gpu("h200").value();
+        target.shared_bytes_per_block = shared;
+        std::string text;
+        for (const Row* row : {&kRowV4Wmma, &kRowV5Mma})
+            for (const Config& config : row->candidates(p, target)) text += config.name() + " ";
+        return text;
+    };
+    const std::string v4 = "v4_wmma_bf16_bf16_bf16_nn_128x128x64 ", v5 = "v5_mma_bf16_bf16_bf16_nn_";
+    EXPECT_EQ(names(227 << 10), v4 + v5 + "128x256x64_s4 " + v5 + "256x128x64_s4 " + v5 + "128x128x64_s4 ");
+    EXPECT_EQ(names(163 << 10), v4 + v5 + "128x256x64_s3 " + v5 + "256x128x64_s3 " + v5 + "128x128x64_s4 ");
+    EXPECT_EQ(names(99 << 10), v4 + v5 + "128x128x64_s3 ");
+    EXPECT_EQ(names(48 << 10), "");
 }
 
 TEST(KernelRows, PredictionsFollowTheModel) {

@@ -80,14 +80,14 @@ std::string run(Kernel kernel, GemmCase& gemm, carat_operands operands, unsigned
 
 template <class Config>
 void expect_right(const Problem& p, Data data, double alpha = 1, double beta = 0) {
-    std::vector<float> first;
+    std::vector<std::byte> first;
     for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
         GemmCase gemm(p, data, 7, alpha, beta);
         EXPECT_EQ(run<Config>(kernel, gemm, gemm.operands()), "") << "kernel v" << int(kernel);
         if (kernel == Kernel::v0)
-            first = gemm.d.floats;
+            first = gemm.d.bytes;
         else
-            EXPECT_EQ(std::memcmp(first.data(), gemm.d.floats.data(), gemm.d.bytes()), 0) << "v0 and v1 differ in bits";
+            EXPECT_TRUE(first == gemm.d.bytes) << "v0 and v1 differ in bits";
     }
 }
 
@@ -193,8 +193,7 @@ TEST(Emulation, DMayBeC) {
     add_c(p);
     for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
         GemmCase gemm(p, Data::integers, 3, 2, -1);
-        // D starts as C; `c` keeps the values for the expectation.
-        std::copy_n(gemm.c.data(), p.m * p.n, gemm.d.data());
+        gemm.start_d_as_c();
         carat_operands operands = gemm.operands();
         operands.c = operands.d;
         EXPECT_EQ((run<HostConfig<Small, Nt, WithC>>(kernel, gemm, operands)), "");
@@ -276,7 +275,7 @@ TEST(Emulation, NanStaysNanThroughClampAndAmax) {
     p.epilogue.clamp = 1, p.epilogue.clamp_lo = -1, p.epilogue.clamp_hi = 1, p.epilogue.amax = 1;
     for (const Kernel kernel : {Kernel::v0, Kernel::v1}) {
         GemmCase gemm(p, Data::integers);
-        gemm.a.data()[5 * p.a.ld] = NAN;
+        gemm.a.set(5 * p.a.ld, NAN);
         float amax = 0;
         carat_operands operands = gemm.operands();
         operands.amax = &amax;
@@ -288,9 +287,9 @@ TEST(Emulation, NanStaysNanThroughClampAndAmax) {
                                                              : carat_kernel::v1_shared<Config>(params);
                                     }),
                   "");
-        EXPECT_TRUE(std::isnan(gemm.d.data()[5 * p.d.ld]));
+        EXPECT_TRUE(std::isnan(gemm.d.at(5 * p.d.ld)));
         EXPECT_TRUE(std::isnan(amax));
-        EXPECT_FALSE(std::isnan(gemm.d.data()[4 * p.d.ld]));
+        EXPECT_FALSE(std::isnan(gemm.d.at(4 * p.d.ld)));
     }
 }
 

@@ -1,86 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_case.hpp: one f32 problem with its operands in host memory: every float that is not an element is NaN (inputs)
-// or a canary (D), so that a read or write past an extent shows. The expectation is an f64 product written down
-// directly, on purpose not the library's reference. Serves the emulated and the real GPU alike.
+// gemm_case.hpp: one problem with its operands in host memory: everything that is not an element is NaN (inputs) or a
+// canary (D), so that a read or write past an extent shows. The expectation is an f64 product of the rounded inputs
+// written down directly, on purpose not the library's reference. Serves the emulated and the real GPU alike.
 #pragma once
 
-#include <bit>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "core/problem.hpp"
+#include "core/convert.hpp"
+#include "kernels/problems.hpp"
+#include "kernels/workers.hpp"
 
 namespace carat::test {
 
-inline constexpr uint32_t kCanary = 0x7fc0beef;  // a NaN that nothing computes
-inline constexpr int64_t kGuard = 37;  // floats around each operand; odd, so that pointers are 4-byte aligned only
-
 enum class Data { integers, normal };
 
-// A single problem in a layout ("nt") with everything packed, ready to be changed.
-inline Problem f32_problem(int64_t m, int64_t n, int64_t k, const std::string& layout = "nn", bool d_row_major = true) {
-    Problem p{};
-    p.m = m, p.n = n, p.k = k, p.batch = 1;
-    const auto matrix = [](bool row_major, int64_t rows, int64_t cols) {
-        return carat_matrix{CARAT_F32, row_major ? CARAT_ROW_MAJOR : CARAT_COL_MAJOR,
-                            std::max<int64_t>(1, row_major ? cols : rows), 0};
-    };
-    p.a = matrix(layout[0] == 'n', m, k);
-    p.b = matrix(layout[1] == 'n', k, n);
-    p.d = matrix(d_row_major, m, n);
-    p.c = p.d;
-    p.c.dtype = CARAT_NONE;
-    return p;
-}
+// Where operands start: at a multiple of 16 bytes (what bulk copies want) or one element past one.
+enum class Place { aligned, one_off };
 
-inline void add_c(Problem& p) {
-    p.c = {CARAT_F32, p.d.order, std::max<int64_t>(1, p.d.order == CARAT_ROW_MAJOR ? p.n : p.m), p.d.batch_stride};
-}
+// The elements of one operand between guards that hold the same filling.
+class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(carat_dtype dtype, int64_t elements, Place place, uint32_t filling)
+        : dtype_(dtype), guard_(place == Place::aligned ? 64 : 65), filling_(filling) {
+        bytes.resize(size_t((elements + 2 * guard_) * size()));
+        fill(filling);
+    }
 
-// The batch laid out one after the other with `gap` elements between.
-inline void set_batch(Problem& p, int64_t batch, int64_t gap = 0) {
-    p.mode = CARAT_BATCHED;
-    p.batch = batch;
-    p.a.batch_stride = p.m * p.k + gap, p.b.batch_stride = p.k * p.n + gap;
-    p.c.batch_stride = p.m * p.n + gap, p.d.batch_stride = p.m * p.n + gap;
-}
+    std::vector<std::byte> bytes;
 
-inline void pad(Problem& p, int64_t by) {
-    p.a.ld += by, p.b.ld += by + 1, p.d.ld += by + 2;
-    if (p.has_c()) p.c.ld += by + 3;
-}
+    bool empty() const { return bytes.empty(); }
+    int64_t size() const { return bits(dtype_) / 8; }
+    int64_t guard() const { return guard_; }
+    int64_t offset_bytes() const { return guard_ * size(); }
+    void* data() { return bytes.data() + offset_bytes(); }
+    double at(int64_t index) const { return load_f64(bytes.data(), dtype_, guard_ + index); }
+    void set(int64_t index, double value) { store_f64(bytes.data(), dtype_, guard_ + index, value); }
 
-// The floats one operand takes, with guards.
-struct Buffer {
-    std::vector<float> floats;
-    float* data() { return floats.data() + kGuard; }
-    const float* data() const { return floats.data() + kGuard; }
-    size_t bytes() const { return floats.size() * sizeof(float); }
+    // What lies between the guards.
+    std::vector<std::byte> elements() const { return {bytes.begin() + offset_bytes(), bytes.end() - offset_bytes()}; }
+
+    // `pattern`: the low bytes of it become each element.
+    void fill(uint32_t pattern) {
+        for (size_t at = 0; at < bytes.size(); at += size_t(size()))
+            std::memcpy(bytes.data() + at, &pattern, size_t(size()));
+    }
+    void set_filling(int64_t index) {
+        std::memcpy(bytes.data() + (guard_ + index) * size(), &filling_, size_t(size()));
+    }
+    // The first element that does not hold the filling, or `none`.
+    int64_t first_written(int64_t none) const {
+        for (size_t at = 0; at < bytes.size(); at += size_t(size()))
+            if (std::memcmp(bytes.data() + at, &filling_, size_t(size())) != 0) return int64_t(at) / size() - guard_;
+        return none;
+    }
+
+  private:
+    carat_dtype dtype_ = CARAT_F32;
+    int64_t guard_ = 0;
+    uint32_t filling_ = 0;
 };
 
-struct GemmCase {
+// Bit patterns: a quiet NaN, and a NaN that nothing computes.
+inline uint32_t nan_bits(carat_dtype dtype) {
+    return dtype == CARAT_F32 ? 0x7fc00000 : dtype == CARAT_BF16 ? 0x7fc0 : 0x7e00;
+}
+inline uint32_t canary_bits(carat_dtype dtype) {
+    return dtype == CARAT_F32 ? 0x7fc0beef : 0x7fbe;
+}
+
+class GemmCase {
+  public:
     Problem problem;
     double alpha = 1, beta = 0;
+    Place place = Place::one_off;
     Buffer a, b, c, d, bias, out_scale;
     float scalars[2] = {1, 0};
 
-    GemmCase(const Problem& p, Data data, unsigned seed = 1, double alpha_ = 1, double beta_ = 0)
-        : problem(p), alpha(alpha_), beta(beta_), random_(seed), data_(data) {
+    GemmCase(const Problem& p, Data data, unsigned seed = 1, double alpha_ = 1, double beta_ = 0,
+             Place place_ = Place::one_off)
+        : problem(p), alpha(alpha_), beta(beta_), place(place_), random_(seed), data_(data) {
+        const carat_epilogue& e = p.epilogue;
         scalars[0] = float(alpha), scalars[1] = float(beta);
         a = matrix(p.a, p.m, p.k);
         b = matrix(p.b, p.k, p.n);
         if (p.has_c()) c = matrix(p.c, p.m, p.n);
-        const int64_t bias_length = p.epilogue.bias == CARAT_BIAS_M ? p.m : p.n;
-        if (p.epilogue.bias != CARAT_BIAS_NONE)
-            bias = vector(bias_length + (p.batch - 1) * p.epilogue.bias_batch_stride);
-        if (p.epilogue.out_scale == CARAT_OUT_SCALE_TENSOR) out_scale = vector(1);
-        if (p.epilogue.out_scale == CARAT_OUT_SCALE_ROW) out_scale = vector(p.m * p.batch);
-        d.floats.assign(size_t(extent(p.d, p.m, p.d_cols()) + 2 * kGuard), std::bit_cast<float>(kCanary));
+        if (e.bias != CARAT_BIAS_NONE)
+            bias = vector(e.bias_dtype, (e.bias == CARAT_BIAS_M ? p.m : p.n) + (p.batch - 1) * e.bias_batch_stride);
+        if (e.out_scale == CARAT_OUT_SCALE_TENSOR) out_scale = vector(CARAT_F32, 1);
+        if (e.out_scale == CARAT_OUT_SCALE_ROW) out_scale = vector(CARAT_F32, p.m * p.batch);
+        d = Buffer(p.d.dtype, footprint(p.d, {p.m, p.d_cols()}, p.batch), place, canary_bits(p.d.dtype));
     }
 
     // Host pointers; a GPU run replaces them.
@@ -89,70 +100,103 @@ struct GemmCase {
         o.struct_size = sizeof o;
         o.a = a.data(), o.b = b.data(), o.c = problem.has_c() ? c.data() : nullptr, o.d = d.data();
         o.alpha = alpha, o.beta = beta;
-        o.bias = bias.floats.empty() ? nullptr : bias.data();
-        o.out_scale = out_scale.floats.empty() ? nullptr : out_scale.data();
+        o.bias = bias.empty() ? nullptr : bias.data();
+        o.out_scale = out_scale.empty() ? nullptr : static_cast<const float*>(out_scale.data());
         o.alpha_device = &scalars[0], o.beta_device = &scalars[1];
         return o;
     }
 
+    void clear_d() { d.fill(canary_bits(problem.d.dtype)); }
+    // D starts as C, for a call where they are one; `c` keeps the values for the expectation.
+    void start_d_as_c() {
+        const Strides cs = Problem::strides(problem.c), ds = Problem::strides(problem.d);
+        for (int64_t i = 0; i < problem.m; ++i)
+            for (int64_t j = 0; j < problem.n; ++j) d.set(i * ds.row + j * ds.col, c.at(i * cs.row + j * cs.col));
+    }
+
+    // Works the expectation out ahead; verify() does it otherwise. Needs the inputs as they are to be at the call.
+    void expect() {
+        const Problem& p = problem;
+        const auto pack = [&](const Buffer& from, int64_t lines, Strides s, int64_t line_step, int64_t k_step) {
+            std::vector<double> to(size_t(lines * p.k * p.batch));
+            size_t at = 0;
+            for (int64_t z = 0; z < p.batch; ++z)
+                for (int64_t line = 0; line < lines; ++line)
+                    for (int64_t k = 0; k < p.k; ++k) to[at++] = from.at(z * s.batch + line * line_step + k * k_step);
+            return to;
+        };
+        const Strides as = Problem::strides(p.a), bs = Problem::strides(p.b);
+        a_rows_ = pack(a, p.m, as, as.row, as.col);
+        b_cols_ = pack(b, p.n, bs, bs.col, bs.row);
+        expected_.resize(size_t(p.m * p.d_cols() * p.batch));
+        const auto row = [&](int64_t line) {
+            for (int64_t j = 0; j < p.d_cols(); ++j)
+                expected_[size_t(line * p.d_cols() + j)] = expected(line / p.m, line % p.m, j);
+        };
+        for_each_index(p.m * p.batch, p.flops() > 1e8, row);
+        amax_ = {};
+        for (const Expected& e : expected_) {
+            amax_.least = std::max(amax_.least, e.size - e.size_error);
+            amax_.most = std::max(amax_.most, e.size + e.size_error);
+        }
+    }
+
     // "" if D is right, everything around it untouched, and amax (if any) the maximum; else what is wrong first.
-    std::string verify(float amax = 0) const {
-        std::vector<char> element(d.floats.size(), 0);
-        double largest = 0;
+    std::string verify(float amax = 0) {
+        if (expected_.empty()) expect();
+        Buffer rest = d;
+        const Strides s = Problem::strides(problem.d);
+        size_t next = 0;
         for (int64_t z = 0; z < problem.batch; ++z)
             for (int64_t i = 0; i < problem.m; ++i)
                 for (int64_t j = 0; j < problem.d_cols(); ++j) {
-                    const Strides s = Problem::strides(problem.d);
-                    const size_t at = size_t(kGuard + i * s.row + j * s.col + z * s.batch);
-                    element[at] = 1;
-                    const Expected want = expected(z, i, j);
-                    largest = std::max(largest, std::fabs(want.before_scale));
-                    const double got = d.floats[at];
+                    const int64_t at = i * s.row + j * s.col + z * s.batch;
+                    rest.set_filling(at);
+                    const Expected& want = expected_[next++];
+                    const double got = d.at(at);
                     if (std::fabs(got - want.value) <= want.tolerance) continue;
                     return fmt::format("D[{}, {}] of batch {} is {}, wanted {} within {} ({})", i, j, z, got,
-                                       want.value, want.tolerance, describe(problem));
+                                       want.value, want.tolerance, text());
                 }
-        for (size_t at = 0; at < element.size(); ++at)
-            if (!element[at] && std::bit_cast<uint32_t>(d.floats[at]) != kCanary)
-                return fmt::format("float {} around D was written ({})", int64_t(at) - kGuard, describe(problem));
-        if (problem.epilogue.amax && std::fabs(amax - largest) > 1e-5 * largest)
-            return fmt::format("amax is {}, wanted {} ({})", amax, largest, describe(problem));
+        constexpr int64_t kNone = INT64_MIN;
+        if (const int64_t at = rest.first_written(kNone); at != kNone)
+            return fmt::format("element {} around D was written ({})", at, text());
+        if (problem.epilogue.amax && !(amax_.least <= double(amax) && double(amax) <= amax_.most))
+            return fmt::format("amax is {}, wanted {} to {} ({})", amax, amax_.least, amax_.most, text());
         return {};
+    }
+
+    std::string text() const {
+        return fmt::format("{}, alpha {}, beta {}, ld {} {} {}, {} bytes", describe(problem), alpha, beta, problem.a.ld,
+                           problem.b.ld, problem.d.ld, place == Place::aligned ? "aligned to 16" : "not aligned to 16");
     }
 
   private:
     struct Expected {
-        double value, tolerance, before_scale;
+        double value, tolerance;
+        double size, size_error;  // |v| before the output scale, for amax
+    };
+    struct Range {
+        double least = 0, most = 0;
     };
 
-    static int64_t extent(const carat_matrix& x, int64_t rows, int64_t cols, int64_t batch) {
-        if (rows == 0 || cols == 0 || batch == 0) return 0;
-        const Strides s = Problem::strides(x);
-        return (rows - 1) * s.row + (cols - 1) * s.col + (batch - 1) * s.batch + 1;
-    }
-    int64_t extent(const carat_matrix& x, int64_t rows, int64_t cols) const {
-        return extent(x, rows, cols, problem.batch);
-    }
-
-    float draw() {
-        if (data_ == Data::integers) return float(int(random_() % 9) - 4);
+    double draw() {
+        if (data_ == Data::integers) return int(random_() % 9) - 4;
         return std::normal_distribution<float>()(random_);
     }
 
     Buffer matrix(const carat_matrix& x, int64_t rows, int64_t cols) {
-        Buffer buffer;
-        buffer.floats.assign(size_t(extent(x, rows, cols) + 2 * kGuard), std::numeric_limits<float>::quiet_NaN());
+        Buffer buffer(x.dtype, footprint(x, {rows, cols}, problem.batch), place, nan_bits(x.dtype));
         const Strides s = Problem::strides(x);
         for (int64_t z = 0; z < problem.batch; ++z)
             for (int64_t i = 0; i < rows; ++i)
-                for (int64_t j = 0; j < cols; ++j) buffer.data()[i * s.row + j * s.col + z * s.batch] = draw();
+                for (int64_t j = 0; j < cols; ++j) buffer.set(i * s.row + j * s.col + z * s.batch, draw());
         return buffer;
     }
 
-    Buffer vector(int64_t length) {
-        Buffer buffer;
-        buffer.floats.assign(size_t(length + 2 * kGuard), std::numeric_limits<float>::quiet_NaN());
-        for (int64_t i = 0; i < length; ++i) buffer.data()[i] = draw();
+    Buffer vector(carat_dtype dtype, int64_t length) {
+        Buffer buffer(dtype, length, place, nan_bits(dtype));
+        for (int64_t i = 0; i < length; ++i) buffer.set(i, draw());
         return buffer;
     }
 
@@ -178,23 +222,25 @@ struct GemmCase {
         double value, error;
     };
 
-    // alpha acc + beta C + bias at B's column, and how far f32 may be off: K + 4 roundings of the sum of magnitudes.
+    // alpha acc + beta C + bias at B's column, and how far f32 may be off: K + 4 roundings of the sum of magnitudes;
+    // tensor cores (16-bit inputs) truncate, which is a unit in the last place instead of half of one.
     Linear linear(int64_t z, int64_t i, int64_t column) const {
         const Problem& p = problem;
-        const Strides as = Problem::strides(p.a), bs = Problem::strides(p.b), cs = Problem::strides(p.c);
+        const Strides cs = Problem::strides(p.c);
+        const double* row = a_rows_.data() + (z * p.m + i) * p.k;
+        const double* col = b_cols_.data() + (z * p.n + column) * p.k;
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; alpha != 0 && k < p.k; ++k) {
-            const double product = double(a.data()[i * as.row + k * as.col + z * as.batch]) *
-                                   double(b.data()[k * bs.row + column * bs.col + z * bs.batch]);
-            sum += product;
-            magnitude += std::fabs(product);
+            sum += row[k] * col[k];
+            magnitude += std::fabs(row[k] * col[k]);
         }
         double v = alpha * sum, total = std::fabs(alpha) * magnitude;
         const auto add = [&](double term) { v += term, total += std::fabs(term); };
-        if (beta != 0) add(beta * c.data()[i * cs.row + column * cs.col + z * cs.batch]);
+        if (beta != 0) add(beta * c.at(i * cs.row + column * cs.col + z * cs.batch));
         if (p.epilogue.bias != CARAT_BIAS_NONE)
-            add(bias.data()[(p.epilogue.bias == CARAT_BIAS_M ? i : column) + z * p.epilogue.bias_batch_stride]);
-        return {v, data_ == Data::integers ? 0 : double(p.k + 4) * 0x1p-24 * total};
+            add(bias.at((p.epilogue.bias == CARAT_BIAS_M ? i : column) + z * p.epilogue.bias_batch_stride));
+        const double unit = p.a.dtype == CARAT_F32 ? 0x1p-24 : 0x1p-23;
+        return {v, data_ == Data::integers ? 0 : double(p.k + 4) * unit * total};
     }
 
     Expected expected(int64_t z, int64_t i, int64_t j) const {
@@ -213,14 +259,21 @@ struct GemmCase {
         }
         if (e.clamp) v = std::min(std::max(v, double(e.clamp_lo)), double(e.clamp_hi));
         double scale = 1;
-        if (e.out_scale == CARAT_OUT_SCALE_TENSOR) scale = out_scale.data()[0];
-        if (e.out_scale == CARAT_OUT_SCALE_ROW) scale = out_scale.data()[i + z * p.m];
-        const double rounding = data_ == Data::integers && e.activation <= CARAT_ACT_RELU ? 0 : 0x1p-23 * std::fabs(v);
-        return {v * scale, (error + rounding) * std::fabs(scale), v};
+        if (e.out_scale == CARAT_OUT_SCALE_TENSOR) scale = out_scale.at(0);
+        if (e.out_scale == CARAT_OUT_SCALE_ROW) scale = out_scale.at(i + z * p.m);
+        const double size = std::fabs(v), want = v * scale;
+        if (error == 0 && data_ == Data::integers) return {round_to(p.d.dtype, want), 0, size, 0};
+        const DtypeInfo& type = info(p.d.dtype);
+        const double before = (error + 0x1p-23 * size) * std::fabs(scale);
+        const double rounding = type.unit_roundoff * (std::fabs(want) + before) + type.smallest / 2;
+        return {want, before + rounding, size, error + 0x1p-23 * size};
     }
 
     std::mt19937 random_;
     Data data_;
+    std::vector<double> a_rows_, b_cols_;  // K contiguous
+    std::vector<Expected> expected_;       // row-major, batch outermost
+    Range amax_;
 };
 
 }  // namespace carat::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu.hpp: runs a GemmCase through a row of the registry on a real GPU: memory, a watchdog, and the reason to skip.
+// gpu.hpp: runs GemmCases through the rows of the registry on a real GPU: memory, a watchdog, and the reason to skip.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,16 +37,20 @@ class DeviceMemory {
         EXPECT_TRUE(memory.ok()) << memory.status().sentence();
         if (memory.ok()) memory_ = *memory;
     }
-    DeviceMemory(const cuda::Device& device, const Buffer& buffer) : DeviceMemory(device, buffer.bytes()) {
-        EXPECT_TRUE(device.copy(memory_, buffer.floats.data(), buffer.bytes()).ok());
+    DeviceMemory(const cuda::Device& device, const Buffer& buffer) : DeviceMemory(device, buffer.bytes.size()) {
+        EXPECT_TRUE(device.copy(memory_, buffer.bytes.data(), buffer.bytes.size()).ok());
+        offset_ = buffer.offset_bytes();
     }
     DeviceMemory(const DeviceMemory&) = delete;
     ~DeviceMemory() { device_.free(memory_); }
+    char* base() const { return static_cast<char*>(memory_); }
     float* floats() const { return static_cast<float*>(memory_); }
+    void* data() const { return base() + offset_; }  // the first element
 
   private:
     const cuda::Device& device_;
     void* memory_ = nullptr;
+    int64_t offset_ = 0;
 };
 
 // The operands of a case in device memory.
@@ -61,19 +65,24 @@ class DeviceCase {
           bias_(device, gemm.bias),
           out_scale_(device, gemm.out_scale),
           small_(device, 3 * sizeof(float)) {
-        // amax starts as NaN: the library must not build on what is there.
+        reset(gemm);
+    }
+
+    // D as the host has it, and amax NaN: the library must not build on what is there.
+    void reset(const GemmCase& gemm) const {
         const float small[3] = {gemm.scalars[0], gemm.scalars[1], NAN};
-        EXPECT_TRUE(device.copy(small_.floats(), small, sizeof small).ok());
+        EXPECT_TRUE(device_.copy(small_.floats(), small, sizeof small).ok());
+        EXPECT_TRUE(device_.copy(d_.base(), gemm.d.bytes.data(), gemm.d.bytes.size()).ok());
     }
 
     carat_operands operands(const GemmCase& gemm) const {
         carat_operands o{};
         o.struct_size = sizeof o;
-        o.a = a_.floats() + kGuard, o.b = b_.floats() + kGuard, o.d = d_.floats() + kGuard;
-        o.c = gemm.problem.has_c() ? c_.floats() + kGuard : nullptr;
+        o.a = a_.data(), o.b = b_.data(), o.d = d_.data();
+        o.c = gemm.problem.has_c() ? c_.data() : nullptr;
         o.alpha = gemm.alpha, o.beta = gemm.beta;
-        o.bias = gemm.bias.floats.empty() ? nullptr : bias_.floats() + kGuard;
-        o.out_scale = gemm.out_scale.floats.empty() ? nullptr : out_scale_.floats() + kGuard;
+        o.bias = gemm.bias.empty() ? nullptr : bias_.data();
+        o.out_scale = gemm.out_scale.empty() ? nullptr : static_cast<const float*>(out_scale_.data());
         o.alpha_device = small_.floats(), o.beta_device = small_.floats() + 1;
         o.amax = gemm.problem.epilogue.amax ? small_.floats() + 2 : nullptr;
         return o;
@@ -82,7 +91,7 @@ class DeviceCase {
     // Brings D back; gives amax.
     float fetch(GemmCase& gemm) const {
         float amax = 0;
-        EXPECT_TRUE(device_.copy(gemm.d.floats.data(), d_.floats(), gemm.d.bytes()).ok());
+        EXPECT_TRUE(device_.copy(gemm.d.bytes.data(), d_.base(), gemm.d.bytes.size()).ok());
         EXPECT_TRUE(device_.copy(&amax, small_.floats() + 2, sizeof amax).ok());
         return amax;
     }
@@ -97,18 +106,30 @@ struct Kernel {
     Config config;
 };
 
-// Every candidate of every CUDA row that takes the problem.
-inline std::vector<Kernel> cuda_kernels(const Problem& problem, const Target& target) {
+// Candidates of the CUDA rows that take the problem: all of them, or one of each row, another one each `turn`.
+constexpr int kAllCandidates = -1;
+inline std::vector<Kernel> cuda_kernels(const Problem& problem, const Target& target, int turn = kAllCandidates) {
     std::vector<Kernel> kernels;
     for (const Row& row : registry()) {
         Requirements requirements;
         if (row.backend != CARAT_BACKEND_CUDA) continue;
         row.require(problem, target, requirements);
         if (!requirements.ok()) continue;
-        for (const Config& config : row.candidates(problem, target)) kernels.push_back({&row, config});
+        const std::vector<Config> configs = row.candidates(problem, target);
+        for (size_t i = 0; i < configs.size(); ++i)
+            if (turn == kAllCandidates || i == size_t(turn) % configs.size()) kernels.push_back({&row, configs[i]});
     }
     return kernels;
 }
+
+// A case to be made, and the candidates to run it on.
+struct CaseSpec {
+    Problem problem;
+    Data data = Data::integers;
+    double alpha = 1, beta = 0;
+    Place place = Place::one_off;
+    int turn = kAllCandidates;
+};
 
 class GpuTest : public testing::Test {
   protected:
@@ -148,22 +169,60 @@ class GpuTest : public testing::Test {
         const auto executable = prepare(kernel, gemm.problem, runtime_);
         if (!executable) return "not prepared";
         const DeviceCase memory(*device_, gemm);
-        std::string error = run(*executable, *device_, memory.operands(gemm));
-        if (error.empty()) {
-            const float amax = memory.fetch(gemm);
-            error = gemm.verify(amax);
-        }
+        return named(kernel, check(*executable, gemm, memory, memory.operands(gemm)));
+    }
+
+    std::string check(const Executable& executable, GemmCase& gemm, const DeviceCase& memory,
+                      const carat_operands& operands) {
+        std::string error = run(executable, *device_, operands);
+        if (!error.empty()) return error;
+        const float amax = memory.fetch(gemm);
+        return gemm.verify(amax);
+    }
+
+    static std::string named(const Kernel& kernel, const std::string& error) {
         return error.empty() ? "" : kernel.config.name() + ": " + error;
     }
 
-    // The case on every kernel that takes it.
-    void expect_right(const Problem& problem, Data data, double alpha = 1, double beta = 0) {
-        const auto kernels = cuda_kernels(problem, runtime_.target);
-        EXPECT_FALSE(kernels.empty()) << describe(problem);
-        for (const Kernel& kernel : kernels) {
-            GemmCase gemm(problem, data, 7, alpha, beta);
-            EXPECT_EQ(check(kernel, gemm), "");
+    struct Prepared {
+        std::unique_ptr<GemmCase> gemm;
+        std::vector<Kernel> kernels;
+        std::vector<std::unique_ptr<Executable>> executables;
+    };
+
+    Prepared prepare(const CaseSpec& spec) {
+        Prepared ready;
+        ready.gemm = std::make_unique<GemmCase>(spec.problem, spec.data, 7, spec.alpha, spec.beta, spec.place);
+        ready.gemm->expect();
+        ready.kernels = cuda_kernels(spec.problem, runtime_.target, spec.turn);
+        for (const Kernel& kernel : ready.kernels) ready.executables.push_back(prepare(kernel, spec.problem, runtime_));
+        return ready;
+    }
+
+    void run(Prepared& ready) {
+        GemmCase& gemm = *ready.gemm;
+        EXPECT_FALSE(ready.kernels.empty()) << "no row takes " << gemm.text();
+        const DeviceCase memory(*device_, gemm);
+        for (size_t i = 0; i < ready.kernels.size(); ++i) {
+            if (!ready.executables[i]) continue;
+            gemm.clear_d();
+            memory.reset(gemm);
+            EXPECT_EQ(named(ready.kernels[i], check(*ready.executables[i], gemm, memory, memory.operands(gemm))), "");
         }
+    }
+
+    // Every case on every kernel that takes it. All cores make the expectations and compile.
+    void expect_right(const std::vector<CaseSpec>& specs) {
+        constexpr size_t kAtOnce = 64;
+        for (size_t first = 0; first < specs.size() && !HasFatalFailure(); first += kAtOnce) {
+            std::vector<Prepared> ready(std::min(kAtOnce, specs.size() - first));
+            for_each_index(int64_t(ready.size()), true,
+                           [&](int64_t i) { ready[size_t(i)] = prepare(specs[first + size_t(i)]); });
+            for (Prepared& one : ready) run(one);
+        }
+    }
+    void expect_right(const Problem& problem, Data data, double alpha = 1, double beta = 0) {
+        expect_right({{problem, data, alpha, beta}});
     }
 
     std::shared_ptr<cuda::Device> device_;

@@ -11,82 +11,96 @@ namespace {
 
 using GpuHost = GpuTest;
 
-TEST_F(GpuHost, EightThreadsOnStreamsOfTheirOwn) {
-    const Problem p = f32_problem(65, 129, 70, "nt");
-    for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
-        const auto executable = prepare(kernel, p, runtime_);
-        ASSERT_NE(executable, nullptr);
-        std::vector<std::string> errors(8);
-        std::vector<std::thread> threads;
-        for (unsigned t = 0; t < 8; ++t)
-            threads.emplace_back([&, t] {
-                auto stream = device_->stream_create();
-                if (!stream.ok()) return void(errors[t] = stream.status().sentence());
-                GemmCase gemm(p, Data::integers, t);
-                {
-                    const DeviceCase memory(*device_, gemm);
-                    for (int i = 0; i < 50 && errors[t].empty(); ++i) {
-                        Status status = executable->execute(memory.operands(gemm), *stream);
-                        if (status.ok()) status = device_->stream_synchronize(*stream);
-                        if (!status.ok()) errors[t] = status.sentence();
-                    }
-                    memory.fetch(gemm);
-                }
-                if (errors[t].empty()) errors[t] = gemm.verify();
-                device_->stream_destroy(*stream);
-            });
-        for (std::thread& thread : threads) thread.join();
-        for (const std::string& error : errors) EXPECT_EQ(error, "");
+// Kernels that store in place and kernels that copy in bulk, whose descriptors are made at each launch.
+constexpr Types kBoth[] = {kF32, kBf16};
+
+Problem small_problem(Types types) {
+    return make_problem(types, 65, 136, 72, "nt");
+}
+
+// 50 launches on a stream of its own, the last one verified; "" or what is wrong.
+std::string run_on_own_stream(const cuda::Device& device, const Executable& executable, unsigned seed,
+                              const Problem& problem) {
+    auto stream = device.stream_create();
+    if (!stream.ok()) return stream.status().sentence();
+    GemmCase gemm(problem, Data::integers, seed, 1, 0, Place::aligned);
+    const DeviceCase memory(device, gemm);
+    Status status;
+    for (int i = 0; i < 50 && status.ok(); ++i) {
+        status = executable.execute(memory.operands(gemm), *stream);
+        if (status.ok()) status = device.stream_synchronize(*stream);
     }
+    device.stream_destroy(*stream);
+    if (!status.ok()) return status.sentence();
+    memory.fetch(gemm);
+    return gemm.verify();
+}
+
+TEST_F(GpuHost, EightThreadsOnStreamsOfTheirOwn) {
+    for (const Types types : kBoth)
+        for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime_.target)) {
+            const Problem p = small_problem(types);
+            const auto executable = prepare(kernel, p, runtime_);
+            ASSERT_NE(executable, nullptr);
+            std::vector<std::string> errors(8);
+            std::vector<std::thread> threads;
+            for (unsigned t = 0; t < 8; ++t)
+                threads.emplace_back([&, t] { errors[t] = run_on_own_stream(*device_, *executable, t, p); });
+            for (std::thread& thread : threads) thread.join();
+            for (const std::string& error : errors) EXPECT_EQ(named(kernel, error), "");
+        }
 }
 
 TEST_F(GpuHost, TwoDevicesInOneProcess) {
     if (cuda::driver_info()->devices < 2) GTEST_SKIP() << "one GPU only";
-    const Problem p = f32_problem(65, 129, 70, "nt");
     std::vector<std::thread> threads;
     std::vector<std::string> errors(2);
     for (int ordinal = 0; ordinal < 2; ++ordinal)
         threads.emplace_back([&, ordinal] {
+            std::string& error = errors[size_t(ordinal)];
             auto device = cuda::Device::open(ordinal);
-            if (!device.ok()) return void(errors[size_t(ordinal)] = device.status().sentence());
+            if (!device.ok()) return void(error = device.status().sentence());
             Runtime runtime = runtime_for(*device);
-            for (const Kernel& kernel : cuda_kernels(p, runtime.target)) {
-                GemmCase gemm(p, Data::integers, unsigned(ordinal));
-                const auto executable = prepare(kernel, p, runtime);
-                const DeviceCase memory(**device, gemm);
-                if (Status s = executable->execute(memory.operands(gemm), nullptr); !s.ok())
-                    errors[size_t(ordinal)] = s.sentence();
-                memory.fetch(gemm);
-                if (errors[size_t(ordinal)].empty()) errors[size_t(ordinal)] = gemm.verify();
-            }
+            for (const Types types : kBoth)
+                for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime.target)) {
+                    const auto executable = prepare(kernel, small_problem(types), runtime);
+                    if (executable == nullptr) return void(error = "not prepared");
+                    if (error.empty())
+                        error = named(
+                            kernel, run_on_own_stream(**device, *executable, unsigned(ordinal), small_problem(types)));
+                }
         });
     for (std::thread& thread : threads) thread.join();
     for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
 TEST_F(GpuHost, TheFirstLaunchCanBeCapturedAndReplayed) {
-    Problem p = f32_problem(65, 129, 70, "nt");
-    p.epilogue.amax = 1;
-    for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
-        const Watchdog watchdog;
-        const auto executable = prepare(kernel, p, runtime_);
-        GemmCase gemm(p, Data::integers);
-        const DeviceCase memory(*device_, gemm);
-        auto stream = device_->stream_create();
-        ASSERT_TRUE(stream.ok());
-        ASSERT_TRUE(device_->graph_begin(*stream).ok());
-        const Status status = executable->execute(memory.operands(gemm), *stream);
-        EXPECT_TRUE(status.ok()) << status.sentence();
-        auto graph = device_->graph_end(*stream);
-        ASSERT_TRUE(graph.ok()) << graph.status().sentence();
-        for (int replay = 0; replay < 3; ++replay) {
-            const auto elapsed = (*graph)->launch(*stream);
-            ASSERT_TRUE(elapsed.ok()) << elapsed.status().sentence();
-            EXPECT_GT(*elapsed, 0);
-            const float amax = memory.fetch(gemm);
-            EXPECT_EQ(gemm.verify(amax), "") << "replay " << replay;
+    for (const Types types : kBoth) {
+        Problem p = small_problem(types);
+        p.epilogue.amax = 1;
+        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+            const Watchdog watchdog;
+            const auto executable = prepare(kernel, p, runtime_);
+            GemmCase gemm(p, Data::integers, 1, 1, 0, Place::aligned);
+            const DeviceCase memory(*device_, gemm);
+            auto stream = device_->stream_create();
+            ASSERT_TRUE(stream.ok());
+            ASSERT_TRUE(device_->graph_begin(*stream).ok());
+            const Status status = executable->execute(memory.operands(gemm), *stream);
+            EXPECT_TRUE(status.ok()) << status.sentence();
+            auto graph = device_->graph_end(*stream);
+            ASSERT_TRUE(graph.ok()) << graph.status().sentence();
+            for (int replay = 0; replay < 3; ++replay) {
+                gemm.clear_d();
+                memory.reset(gemm);
+                const auto elapsed = (*graph)->launch(*stream);
+                ASSERT_TRUE(elapsed.ok()) << elapsed.status().sentence();
+                EXPECT_GT(*elapsed, 0);
+                const float amax = memory.fetch(gemm);
+                EXPECT_EQ(named(kernel, gemm.verify(amax)), "") << "replay " << replay;
+            }
+            device_->stream_destroy(*stream);
         }
-        device_->stream_destroy(*stream);
     }
 }
 
@@ -103,15 +117,15 @@ TEST_F(GpuHost, ACallersOwnContextIsUsedAndLeftCurrent) {
         auto device = cuda::Device::open(-1);
         ASSERT_TRUE(device.ok()) << device.status().sentence();
         Runtime runtime = runtime_for(*device);
-        const Problem p = f32_problem(33, 40, 20, "nt");
-        for (const Kernel& kernel : cuda_kernels(p, runtime.target)) {
-            GemmCase gemm(p, Data::integers);
-            const auto executable = prepare(kernel, p, runtime);
-            const DeviceCase memory(**device, gemm);
-            EXPECT_EQ(run(*executable, **device, memory.operands(gemm)), "");
-            memory.fetch(gemm);
-            EXPECT_EQ(gemm.verify(), "");
-        }
+        for (const Types types : kBoth)
+            for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime.target)) {
+                GemmCase gemm(small_problem(types), Data::integers, 1, 1, 0, Place::aligned);
+                const auto executable = prepare(kernel, gemm.problem, runtime);
+                const DeviceCase memory(**device, gemm);
+                EXPECT_EQ(run(*executable, **device, memory.operands(gemm)), "");
+                memory.fetch(gemm);
+                EXPECT_EQ(named(kernel, gemm.verify()), "");
+            }
         EXPECT_EQ(driver->context_current(&now), 0);
         EXPECT_EQ(now, mine);
     }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// v6_wgmma.cuh: rung 6 of the ladder: Hopper's units. What is new:
+// - wgmma: 128 threads multiply 64 x N x 16 at once, both operands straight from shared memory. No fragment passes through
+//   registers, so ldmatrix and its instructions are gone, and the tensor cores reach their full rate (mma.sync: 62 %).
+// - TMA: one thread asks for a whole tile, swizzled as wgmma reads it, with zeros beyond the operand's edge. The address
+//   arithmetic and the predicates of cp.async are gone.
+// - mbarrier: the copy engine counts the bytes that landed; all threads wait for a phase of the stage's barrier.
+//
+// Two warpgroups share a kBM x kBN tile, 64 rows each. Intensity against L2 at 128 x 256: 85 FLOP/byte, that is 48 bytes a
+// clock at full rate, where an SM gets 39 when all pull: the L2 is the next limit.
+// What is left: a barrier of the block every step, idle tensor cores during the epilogue, stores of half sectors.
+// Expected: 75 to 85 % of cuBLASLt at 4096^3. Measured: see docs/ladder.md.
+#pragma once
+
+#include <mainloop/stages.cuh>
+
+namespace carat_kernel {
+
+// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = kThreads = 256, kBulk, kBulkStore = false;
+// kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
+template <class Config>
+__device__ void v6_wgmma(const BulkGemmParams& params) {
+    static_assert(Config::kBM == 128 && Config::kThreads == 256 && Config::kBK == kTileDepth && !Config::kBulkStore);
+    const Stages<Config> stages;
+    if (threadIdx.x == 0) stages.init_barriers(1);
+    __syncthreads();
+
+    const Scalars scalars = load_scalars<Config>(params.epilogue);
+    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const int steps = static_cast<int>((depth + kTileDepth - 1) / kTileDepth);
+    const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, params.n, params.batch);
+    const int row = warpgroup_index() * 64;  // of this warpgroup's part of the tile
+    RingPosition<Config::kStages> at;
+
+    for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
+        const Tile tile = tiles.at(index);
+        const auto fill = [&](int stage, int step) {
+            if (!Config::kBulk || threadIdx.x == 0) fill_stage(params, stages, stage, tile, i64(step) * kTileDepth);
+        };
+        RingPosition<Config::kStages> next = at;  // the stage to fill
+        int filled = 0;
+        for (; filled < Config::kStages && filled < steps; ++filled, next.advance()) fill(next.stage, filled);
+
+        float accumulators[1][Config::kBN / 2];
+        clear(accumulators);
+        for (int step = 0; step < steps; ++step, at.advance()) {
+            barrier_wait(stages.full(at.stage), at.parity);
+            multiply_stage(accumulators, stages, at.stage, row);
+            wgmma_wait<1>();  // the step before this one has read its stage ...
+            __syncthreads();  // ... in both warpgroups, so it can be filled again
+            if (step > 0 && filled < steps) {
+                fill(next.stage, filled++);
+                next.advance();
+            }
+        }
+        wgmma_wait<0>();
+        store_direct<Config>(params, scalars, accumulators, tile, row);
+        __syncthreads();  // the next tile's copies go into the stages of the last products
+    }
+}
+
+}  // namespace carat_kernel

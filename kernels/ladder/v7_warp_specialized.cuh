@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// v7_warp_specialized.cuh: rung 7 of the ladder: roles instead of barriers. What is new:
+// - One warpgroup only fills stages, two only multiply. Two mbarriers a stage, full and empty, are all that they share:
+//   nobody waits for a thread that has other work, and the copies run as far ahead as there are stages.
+// - setmaxnreg moves registers from the producer, which needs few, to the consumers: 40 + 2 x 232 of the 512 that
+//   three warpgroups may have a thread.
+// - Blocks are persistent: one an SM, tile after tile. The producer is on the next tile while the consumers store this
+//   one, so a tile's first copies are never waited for.
+// - The epilogue goes through shared memory: stmatrix, then the copy engine writes whole lines (store_bulk).
+//
+// Expected: from 80 to 90 % of cuBLASLt: what one consumer stores, the other's products hide.
+// What is left: 48 bytes a clock, which the L2 does not deliver to all SMs. Measured: see docs/ladder.md.
+#pragma once
+
+#include <mainloop/stages.cuh>
+
+namespace carat_kernel {
+
+// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = 128, kThreads = 384, kProducerRegisters,
+// kConsumerRegisters, kBulk, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
+template <class Config>
+__device__ void v7_warp_specialized(const BulkGemmParams& params) {
+    static_assert(Config::kBM == 128 && Config::kThreads == 384 && Config::kBK == kTileDepth);
+    constexpr int kReleases = Config::kConsumers * kWarpgroupThreads / kWarpThreads;  // one a warp
+    const Stages<Config> stages;
+    if (threadIdx.x == 0) stages.init_barriers(kReleases);
+    __syncthreads();
+
+    const Scalars scalars = load_scalars<Config>(params.epilogue);
+    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const int steps = static_cast<int>((depth + kTileDepth - 1) / kTileDepth);
+    const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, params.n, params.batch);
+    const int consumer = warpgroup_index() - 1;
+    RingPosition<Config::kStages> at;
+
+    if (consumer < 0) {
+        shrink_registers<Config::kProducerRegisters>();
+        if (Config::kBulk && threadIdx.x != 0) return;
+        for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
+            const Tile tile = tiles.at(index);
+            for (int step = 0; step < steps; ++step, at.advance()) {
+                barrier_wait(stages.empty(at.stage), at.parity ^ 1);
+                fill_stage(params, stages, at.stage, tile, i64(step) * kTileDepth);
+            }
+        }
+    } else {
+        grow_registers<Config::kConsumerRegisters>();
+        const int row = consumer * 64;
+        const auto release = [&](int stage) {
+            if (threadIdx.x % kWarpThreads == 0) barrier_arrive(stages.empty(stage));
+        };
+        for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
+            float accumulators[1][Config::kBN / 2];
+            multiply_tile(accumulators, stages, at, steps, row, release);
+            store_fragments<Config>(params, scalars, accumulators, tiles.at(index), row, stages.boxes(consumer),
+                                    1 + consumer);
+        }
+        finish_stores<Config>();
+    }
+}
+
+}  // namespace carat_kernel

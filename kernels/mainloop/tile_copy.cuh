@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// tile_copy.cuh: one operand's tile of 64 along K, from global memory into 128-byte lines of shared memory, in chunks of
+// 16 bytes. MN is the operand's other dimension: rows of A, columns of B.
+// - K-major (row-major A, column-major B): line r is row r of the tile, 64 elements along K.
+// - MN-major: the tile is kRows / 64 boxes of 64 lines; line k of a box is 64 elements along MN at that k.
+// Lines are swizzled (shared/swizzle.h), or straight with kPitch bytes from one to the next.
+// Everything outside of the operand's extents is written as zero and never read.
+// Two ways: copy_async() wants whole chunks at multiples of 16 bytes (aligned() tells); load() and store() take any pointer,
+// extent and leading dimension, one element at a time where a chunk is not whole or not aligned.
+// Consecutive threads copy consecutive chunks, 8 a line, so 8 threads read one full line of 128 bytes.
+#pragma once
+
+#include <shared/gemm_params.h>
+#include <shared/swizzle.h>
+#include <ptx/cp_async.cuh>
+#include <ptx/shared.cuh>
+
+namespace carat_kernel {
+
+using carat_shared::i64;
+
+enum : int { kSwizzled = 0 };  // an enumerator: a constant would take device memory
+
+template <bool kKMajor, int kRows, int kThreads, int kPitch = kSwizzled>
+class TileCopy {
+    static constexpr int kLines = kThreads / 8;  // copied in one pass by all threads
+    static_assert(kThreads % 64 == 0 && kRows % kLines == 0, "each pass is whole and begins at a multiple of 8 lines");
+    static_assert(kKMajor || (kRows % 64 == 0 && 64 % kLines == 0), "a pass lies within one box");
+
+  public:
+    static constexpr int kPasses = kRows / kLines;
+    static constexpr int kBytes = kRows * (kPitch == kSwizzled ? 128 : kPitch);  // of the tile in shared memory
+
+    // base: element (0, 0) of this batch entry; mn, k: where the first tile begins. One of the strides is 1.
+    __device__ TileCopy(const void* base, i64 mn_stride, i64 k_stride, i64 mn_extent, i64 k_extent, i64 mn, i64 k,
+                        int thread) {
+        const int line = thread / 8, element = thread % 8 * 8;
+        mn += kKMajor ? line : element;
+        k += kKMajor ? element : line;
+        from_ = static_cast<const unsigned short*>(base) + mn * mn_stride + k * k_stride;
+        line_stride_ = kKMajor ? mn_stride : k_stride;
+        mn_left_ = static_cast<int>(mn_extent - mn < kRows ? mn_extent - mn : kRows);
+        k_left_ = k_extent - k;
+        whole_ = (kKMajor ? k_extent : mn_extent) % 8 == 0;
+        offset_ = kPitch == kSwizzled ? carat_shared::swizzle_128(line, thread % 8) : line * kPitch + thread % 8 * 16;
+    }
+
+    // Whether copy_async() may be used; the same in all threads.
+    __device__ bool aligned() const {
+        return whole_ && line_stride_ % 8 == 0 && reinterpret_cast<unsigned long long>(from_) % 16 == 0;
+    }
+
+    // tile: the shared address of the tile. Each pass copies one chunk a thread; 0 <= pass < kPasses makes the tile.
+    __device__ void copy_async(int pass, unsigned tile) const {
+        cp_async_16(tile + place(pass), source(pass), inside(pass) > 0);
+    }
+
+    __device__ Chunk load(int pass) const {
+        const unsigned short* from = source(pass);
+        const int count = inside(pass);
+        if (count == 8 && reinterpret_cast<unsigned long long>(from) % 16 == 0)
+            return *reinterpret_cast<const Chunk*>(from);
+        Chunk chunk = {};
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+            if (e < count) chunk.words[e / 2] |= static_cast<unsigned>(from[e]) << e % 2 * 16;
+        return chunk;
+    }
+    __device__ void store(int pass, unsigned tile, const Chunk& chunk) const {
+        store_shared(tile + place(pass), chunk);
+    }
+
+    // The whole tile at once.
+    __device__ void copy(unsigned tile) const {
+#pragma unroll
+        for (int pass = 0; pass < kPasses; ++pass) store(pass, tile, load(pass));
+    }
+
+    // To the next 64 of K.
+    __device__ void advance() {
+        from_ += kKMajor ? 64 : 64 * line_stride_;
+        k_left_ -= 64;
+    }
+
+  private:
+    __device__ unsigned place(int pass) const {
+        return static_cast<unsigned>(offset_ + pass * kLines * (kBytes / kRows));
+    }
+    __device__ const unsigned short* source(int pass) const {
+        const int line = pass * kLines;
+        return kKMajor ? from_ + line * line_stride_ : from_ + line % 64 * line_stride_ + line / 64 * 64;
+    }
+    // How many of this thread's 8 elements are the operand's.
+    __device__ int inside(int pass) const {
+        const int line = pass * kLines;
+        if constexpr (kKMajor) return line < mn_left_ ? up_to_8(k_left_) : 0;
+        return line % 64 < k_left_ ? up_to_8(mn_left_ - line / 64 * 64) : 0;
+    }
+    __device__ static int up_to_8(i64 count) {
+        return count < 0 ? 0 : count > 8 ? 8 : static_cast<int>(count);
+    }
+
+    const unsigned short* from_;  // this thread's chunk of pass 0
+    i64 line_stride_;
+    i64 k_left_;  // from there to the extents
+    int mn_left_;
+    int offset_;
+    bool whole_;  // no chunk is cut by an extent
+};
+
+}  // namespace carat_kernel

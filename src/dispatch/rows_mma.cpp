@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/rows_mma.hpp"
+
+#include <algorithm>
+
+#include "dispatch/cuda_kernel.hpp"
+#include "dispatch/ladder.hpp"
+
+namespace carat {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kLineBytes = 128;  // 64 elements of K or MN (kernels/mainloop/tile_copy.cuh)
+constexpr int kPaddedLine = kLineBytes + 16, kBuffersV4 = 2;
+constexpr int kMaxStages = 4, kMinStages = 3;
+constexpr int kBarrierBytes = 16;  // behind the stages
+
+void require(const Problem& p, const Target& target, Requirements& r) {
+    require_16bit_rung(p, target, 80, r);
+}
+
+// ---------------------------------------------------------------- candidates
+
+int64_t lines(const Config& config) {
+    return config.bm + config.bn;
+}
+
+int64_t shared_bytes(const Config& config) {
+    const bool v4 = config.stages == 0;
+    return lines(config) * (v4 ? kBuffersV4 * kPaddedLine : config.stages * kLineBytes);
+}
+
+std::vector<Config> v4_candidates(const Problem& p, const Target& target) {
+    const Config config = rung_config("v4_wmma", p, 128, 128, 64);
+    if (shared_bytes(config) > target.shared_bytes_per_block) return {};
+    return {config};
+}
+
+// Each tile with as many stages as the block's shared memory holds, up to four.
+std::vector<Config> v5_candidates(const Problem& p, const Target& target) {
+    constexpr int kTiles[][2] = {{128, 256}, {256, 128}, {128, 128}};
+    std::vector<Config> configs;
+    for (const auto& [bm, bn] : kTiles) {
+        Config config = rung_config("v5_mma", p, bm, bn, 64);
+        const int64_t fit = (target.shared_bytes_per_block - kBarrierBytes) / (lines(config) * kLineBytes);
+        if (fit < kMinStages) continue;
+        config.stages = int(std::min<int64_t>(fit, kMaxStages));
+        configs.push_back(config);
+    }
+    return configs;
+}
+
+// ---------------------------------------------------------------- cost
+
+// Tensor cores, in FLOP a clock of an SM. Assumed: on Hopper and newer the warp-wide instructions reach 0.62 of the rate
+// that wgmma has; before it they are the tensor cores' own rate.
+struct TensorRate {
+    double full, warp_wide;
+};
+TensorRate tensor_rate(const Target& target) {
+    return target.cc_major >= 9 ? TensorRate{4096, 0.62 * 4096} : TensorRate{2048, 2048};
+}
+
+// Both rungs: every warp reads its rows of A and columns of B from shared memory once for 64 of K, and every byte of a
+// tile is written there once.
+TileCost tile_cost(const Config& config, const Target& target, int warp_rows) {
+    constexpr double kPortBytes = 128, kFirstLoadClk = 1500, kStoreBytesPerClk = 32;
+    const int warps_down = config.bm / warp_rows, warp_cols = config.bn / (kWarps / warps_down);
+    const TensorRate rate = tensor_rate(target);
+    TileCost cost;
+    cost.math = "tensor cores";
+    cost.flops_per_clk = rate.full;
+    cost.math_clk = 2.0 * config.bm * config.bn * config.bk / rate.warp_wide;
+    cost.global_bytes = double(lines(config)) * kLineBytes;
+    cost.shared_clk = (kWarps * (warp_rows + warp_cols) + double(lines(config))) * kLineBytes / kPortBytes;
+    cost.around_clk = kFirstLoadClk + double(config.bm) * config.bn * info(config.d).bits / 8 / kStoreBytesPerClk;
+    return cost;
+}
+
+Prediction v4_predict(const Problem& p, const Config& config, const Target& target) {
+    TileCost cost = tile_cost(config, target, 64);
+    // Assumed: the fragments of a step are loaded, then multiplied, with nothing between to overlap: the pipes add up.
+    cost.math_clk += cost.shared_clk;
+    return predict_pipes(p, config, target, cost);
+}
+
+Prediction v5_predict(const Problem& p, const Config& config, const Target& target) {
+    return predict_pipes(p, config, target, tile_cost(config, target, 64));
+}
+
+// ---------------------------------------------------------------- prepare
+
+Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config& config, Runtime& runtime,
+                                                 const char* include, const char* function) {
+    CudaKernel kernel;
+    kernel.include = include;
+    kernel.function = function;
+    kernel.shape.threads = kThreads;
+    // More tiles than blocks are dealt in a grid-stride loop.
+    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(tile_count(p, config), 1, kMaxGridX));
+    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config)) + kBarrierBytes;
+    kernel.constants = epilogue_constants(p);
+    kernel.constants.emplace_back("kThreads", std::to_string(kThreads));
+    return prepare_cuda(p, config, {&kernel, 1}, runtime);
+}
+
+Result<std::unique_ptr<Executable>> v4_prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    return prepare_rung(p, config, runtime, "ladder/v4_wmma.cuh", "carat_kernel::v4_wmma");
+}
+
+Result<std::unique_ptr<Executable>> v5_prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    return prepare_rung(p, config, runtime, "ladder/v5_mma.cuh", "carat_kernel::v5_mma");
+}
+
+}  // namespace
+
+const Row kRowV4Wmma = {"v4_wmma",
+                        "Rung 4: tensor cores through WMMA's 16x16x16 fragments (f16, bf16).",
+                        "kernels/ladder/v4_wmma.cuh",
+                        CARAT_BACKEND_CUDA,
+                        require,
+                        v4_candidates,
+                        v4_predict,
+                        v4_prepare};
+
+const Row kRowV5Mma = {"v5_mma",
+                       "Rung 5: mma.sync fed by cp.async stages and ldmatrix from swizzled shared memory (f16, bf16).",
+                       "kernels/ladder/v5_mma.cuh",
+                       CARAT_BACKEND_CUDA,
+                       require,
+                       v5_candidates,
+                       v5_predict,
+                       v5_prepare};
+
+}  // namespace carat

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/rows_wgmma.hpp"
+
+#include <algorithm>
+
+#include "dispatch/cuda_kernel.hpp"
+#include "dispatch/ladder.hpp"
+#include "dispatch/runtime.hpp"
+
+namespace carat {
+namespace {
+
+constexpr int kDepth = 64;                            // of K a stage: 128 bytes, the swizzle's period
+constexpr int kElementBytes = 2;                      // f16, bf16
+constexpr int kConsumers = 2;                         // warpgroups that multiply
+constexpr int kConsumerRows = 64;                     // of D, times config.tm: one wgmma
+constexpr int64_t kMaxBulkExtent = int64_t(1) << 31;  // coordinates of a bulk copy are 32-bit
+
+// ---------------------------------------------------------------- bulk copies
+
+// A matrix as the copy engine sees it: the contiguous dimension first; box: of elements, contiguous by other.
+cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t batch, uint32_t contiguous,
+                             uint32_t other) {
+    const bool row_major = x.order == CARAT_ROW_MAJOR;
+    cuda::TensorMapDesc desc;
+    desc.dtype = x.dtype;
+    desc.rank = 3;
+    desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
+    desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
+    desc.dims[2] = x.batch_stride == 0 ? 1 : uint64_t(batch);
+    desc.strides_bytes[1] = uint64_t(x.ld) * kElementBytes;
+    // Of a lone matrix the third stride is never used, but has to be a valid one.
+    desc.strides_bytes[2] = desc.dims[2] == 1 ? desc.strides_bytes[1] : uint64_t(x.batch_stride) * kElementBytes;
+    desc.box[0] = contiguous;
+    desc.box[1] = other;
+    desc.box[2] = 1;
+    desc.swizzle = cuda::Swizzle::bytes_128;
+    return desc;
+}
+
+// All that can be said without the address: pitches of 16 bytes, extents of 32 bits.
+bool takes_bulk(cuda::TensorMapDesc desc) {
+    desc.address = reinterpret_cast<const void*>(uintptr_t(16));
+    return cuda::check_tensor_map(desc).ok() && desc.dims[0] < kMaxBulkExtent && desc.dims[1] < kMaxBulkExtent &&
+           desc.dims[2] < kMaxBulkExtent;
+}
+
+// An operand tile of `rows` (of M or N): one box of a K-major operand or of each block's part of it, boxes of 64 x 64 of
+// an MN-major one (kernels/mainloop/operand_tile.cuh).
+cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t batch, bool k_major, int rows) {
+    return k_major ? bulk_map(x, extents, batch, kDepth, uint32_t(rows)) : bulk_map(x, extents, batch, 64, kDepth);
+}
+
+std::optional<BulkMaps> bulk_maps(const Problem& p, const Config& config) {
+    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int parts_a = std::max(config.cluster_n, 1), parts_b = std::max(config.cluster_m, 1);
+    BulkMaps maps;
+    maps.a = operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, config.bm / parts_a);
+    maps.b = operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, config.bn / parts_b);
+    if (!takes_bulk(maps.a) || !takes_bulk(maps.b)) return std::nullopt;
+    return maps;
+}
+
+// ---------------------------------------------------------------- kernels
+
+struct Rung {
+    const char* include;
+    const char* function;
+    bool specialized;  // a producer warpgroup beside the consumers, persistent blocks, bulk stores
+};
+
+// The layout of kernels/mainloop/stages.cuh.
+int64_t shared_bytes(const Config& config, bool bulk_store) {
+    constexpr int64_t kStoreBoxes = 2 * 64 * 64 * kElementBytes;
+    const int64_t stage = int64_t(config.bm + config.bn) * kDepth * kElementBytes;
+    return config.stages * (stage + 16) + (bulk_store ? kConsumers * kStoreBoxes : 0);
+}
+
+CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung, const Target& target,
+                       std::optional<BulkMaps> maps) {
+    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    // A tile without the copy engine runs outside of clusters.
+    const int cluster_m = maps ? std::max(config.cluster_m, 1) : 1,
+              cluster_n = maps ? std::max(config.cluster_n, 1) : 1;
+    const int blocks = cluster_m * cluster_n;
+    bool bulk_store = false;
+    if (rung.specialized && maps && p.d.dtype != CARAT_F32 && p.d.order == CARAT_ROW_MAJOR) {
+        const cuda::TensorMapDesc d = bulk_map(p.d, {p.m, p.n}, batch, 64, 64);
+        if (takes_bulk(d)) maps->d = d, bulk_store = true;
+    }
+    const int64_t clusters = ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.n, config.bn * cluster_n) * batch;
+    const int64_t most = rung.specialized ? target.units / blocks : kMaxGridX;
+    const auto text = [](bool value) { return value ? "true" : "false"; };
+
+    CudaKernel kernel;
+    kernel.include = rung.include;
+    kernel.function = rung.function;
+    kernel.parameters = "BulkGemmParams";
+    kernel.constants = epilogue_constants(p);
+    kernel.shape.threads = rung.specialized ? 384 : 256;
+    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
+    kernel.shape.cluster_x = unsigned(blocks);
+    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config, bulk_store));
+    const auto constant = [&](const char* name, const std::string& value) {
+        kernel.constants.emplace_back(name, value);
+    };
+    constant("kThreads", std::to_string(kernel.shape.threads));
+    constant("kMinBlocks", "1");
+    constant("kConsumers", std::to_string(kConsumers));
+    constant("kFillThreads", rung.specialized ? "128" : "256");
+    constant("kBulk", text(maps.has_value()));
+    constant("kBulkStore", text(bulk_store));
+    if (rung.specialized) {
+        // 512 a thread of each of the three warpgroups; copying by threads takes more than asking for copies.
+        const int producer = !maps ? 56 : 40;
+        constant("kProducerRegisters", std::to_string(producer));
+        constant("kConsumerRegisters", std::to_string((504 - producer) / 2 / 8 * 8));
+    }
+    kernel.bulk = std::move(maps);
+    return kernel;
+}
+
+// The bulk kernel where the pitches allow it, and for operands at odd addresses the one in which threads copy.
+Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config& config, Runtime& runtime,
+                                                 const Rung& rung) {
+    std::vector<CudaKernel> kernels;
+    if (auto maps = bulk_maps(p, config)) kernels.push_back(make_kernel(p, config, rung, runtime.target, maps));
+    Config alone = config;  // only the copy engine writes to other blocks of a cluster
+    if (config.cluster_m) alone.cluster_m = alone.cluster_n = 1;
+    kernels.push_back(make_kernel(p, alone, rung, runtime.target, std::nullopt));
+    kernels.back().config = alone;
+    return prepare_cuda(p, config, kernels, runtime);
+}
+
+// ---------------------------------------------------------------- rows
+
+void require_hopper(const Problem& p, const Target& target, Requirements& r) {
+    require_16bit_rung(p, target, 90, r);
+    r.require(target.cc_major == 9 && target.cc_minor == 0,
+              "its instructions (wgmma) exist in compute capability 9.0 alone, but {} has {}.{}", target.name,
+              target.cc_major, target.cc_minor);
+}
+
+Config tile_config(const char* family, const Problem& p, int bm, int bn, int stages, int cluster_m = 0,
+                   int cluster_n = 0) {
+    Config config = rung_config(family, p, bm, bn, kDepth);
+    config.stages = stages;
+    config.cluster_m = cluster_m;
+    config.cluster_n = cluster_n;
+    if (cluster_m) config.tm = bm / (kConsumers * kConsumerRows), config.tn = 1;
+    return config;
+}
+
+std::vector<Config> v6_candidates(const Problem& p, const Target&) {
+    return {tile_config("v6_wgmma", p, 128, 256, 4), tile_config("v6_wgmma", p, 128, 128, 6),
+            tile_config("v6_wgmma", p, 128, 64, 8)};
+}
+
+std::vector<Config> v7_candidates(const Problem& p, const Target&) {
+    return {tile_config("v7_warp_specialized", p, 128, 256, 4), tile_config("v7_warp_specialized", p, 128, 128, 6),
+            tile_config("v7_warp_specialized", p, 128, 64, 8)};
+}
+
+std::vector<Config> v8_candidates(const Problem& p, const Target&) {
+    std::vector<Config> configs = {tile_config("v8_cluster", p, 128, 256, 4, 2, 1),
+                                   tile_config("v8_cluster", p, 256, 128, 4, 1, 2),
+                                   tile_config("v8_cluster", p, 128, 128, 6, 2, 1)};
+    // A block loads half of its cluster's tile of B, and the halves of an MN-major one are whole boxes of 64.
+    if (p.b.order == CARAT_COL_MAJOR) {
+        configs.push_back(tile_config("v8_cluster", p, 256, 192, 3, 2, 1));
+        configs.push_back(tile_config("v8_cluster", p, 128, 192, 4, 2, 1));
+    }
+    // Its tiles have 32-bit numbers.
+    std::erase_if(configs, [&](const Config& config) { return 2 * tile_count(p, config) > INT32_MAX; });
+    return configs;
+}
+
+// wgmma at full rate; a block asks L2 for its tiles, less what others of its cluster bring. The specialised rungs hide
+// half of an epilogue behind the other consumer's products; v6 hides nothing.
+Prediction predict(const Problem& p, const Config& config, const Target& target, bool specialized) {
+    constexpr double kFlopsPerClk = 4096, kSharedBytesPerClk = 128;
+    const double parts_a = std::max(config.cluster_n, 1), parts_b = std::max(config.cluster_m, 1);
+    TileCost cost;
+    cost.math = "tensor cores";
+    cost.flops_per_clk = kFlopsPerClk;
+    cost.math_clk = 2.0 * config.bm * config.bn * kDepth / kFlopsPerClk;
+    // Every wgmma of 64 rows reads all of B.
+    cost.shared_clk =
+        (config.bm + config.bm / kConsumerRows * config.bn) * double(kDepth) * kElementBytes / kSharedBytesPerClk;
+    cost.global_bytes = (config.bm / parts_a + config.bn / parts_b) * kDepth * kElementBytes;
+    const double store_clk = config.bm * config.bn / 64.0;
+    cost.around_clk = specialized ? store_clk / 2 + 500 : store_clk * 2 + 2500;
+    return predict_pipes(p, config, target, cost);
+}
+
+Prediction v6_predict(const Problem& p, const Config& config, const Target& target) {
+    return predict(p, config, target, false);
+}
+Prediction specialized_predict(const Problem& p, const Config& config, const Target& target) {
+    return predict(p, config, target, true);
+}
+
+Result<std::unique_ptr<Executable>> v6_prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    return prepare_rung(p, config, runtime, {"ladder/v6_wgmma.cuh", "carat_kernel::v6_wgmma", false});
+}
+Result<std::unique_ptr<Executable>> v7_prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    return prepare_rung(p, config, runtime,
+                        {"ladder/v7_warp_specialized.cuh", "carat_kernel::v7_warp_specialized", true});
+}
+Result<std::unique_ptr<Executable>> v8_prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    return prepare_rung(p, config, runtime, {"ladder/v8_cluster.cuh", "carat_kernel::v8_cluster", true});
+}
+
+}  // namespace
+
+const Row kRowV6Wgmma = {"v6_wgmma",
+                         "Rung 6: Hopper's tensor cores (wgmma) fed by the copy engine (f16, bf16).",
+                         "kernels/ladder/v6_wgmma.cuh",
+                         CARAT_BACKEND_CUDA,
+                         require_hopper,
+                         v6_candidates,
+                         v6_predict,
+                         v6_prepare};
+
+const Row kRowV7WarpSpecialized = {
+    "v7_warp_specialized",
+    "Rung 7: a producer and two consumer warpgroups, persistent blocks, bulk stores (f16, bf16).",
+    "kernels/ladder/v7_warp_specialized.cuh",
+    CARAT_BACKEND_CUDA,
+    require_hopper,
+    v7_candidates,
+    specialized_predict,
+    v7_prepare};
+
+const Row kRowV8Cluster = {
+    "v8_cluster",
+    "Rung 8: clusters that multicast operands, bigger tiles, an order that suits L2 (f16, bf16).",
+    "kernels/ladder/v8_cluster.cuh",
+    CARAT_BACKEND_CUDA,
+    require_hopper,
+    v8_candidates,
+    specialized_predict,
+    v8_prepare};
+
+}  // namespace carat

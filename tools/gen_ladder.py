@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gen_ladder.py: the generated parts of docs/ladder.md, `<!-- generated: ladder NAME -->`, for tools/gen_docs.py. From bench/results/h200/:
+ladder_4096.json and ladder_8192.json (`table FILE`, `rung v3`), ladder_ncu.json (`ncu v3`) and ladder_sweep.json (`sweep`); and `arithmetic`, from
+the tiles below alone."""
+import json
+
+NOTHING = "Nothing is measured here yet.\n"
+FOLDER = "bench/results/h200"
+SIZES = ("4096", "8192")
+F32, TENSOR, PORT = 128, 2048, 128  # multiply-adds a clock of an SM; bytes a clock of its shared memory
+
+# What each rung shares: rung -> (words for the tile, rows x columns whose operands come from L2 together, rows x columns whose
+# operands come from shared memory together, bytes an element, multiply-adds a clock at the full rate).
+TILES = {
+    "V0": ("1 x 1 a thread", (1, 1), None, 4, F32),
+    "V1": ("32 x 32", (32, 32), (1, 1), 4, F32),
+    "V2": ("128 x 128, 8 x 8 a thread", (128, 128), (8, 8), 4, F32),
+    "V3": ("128 x 128, 8 x 8 a thread", (128, 128), (8, 8), 4, F32),
+    "V4": ("128 x 128, 64 x 32 a warp", (128, 128), (64, 32), 2, TENSOR),
+    "V5": ("128 x 256, 64 x 64 a warp", (128, 256), (64, 64), 2, TENSOR),
+    "V6": ("128 x 256, 64 x 256 a warpgroup", (128, 256), (64, 256), 2, TENSOR),
+    "V7": ("128 x 256, 64 x 256 a warpgroup", (128, 256), (64, 256), 2, TENSOR),
+    "V8": ("two of 128 x 256 that share B", (256, 256), (64, 256), 2, TENSOR),
+}
+STALLS = {
+    "barrier": "a barrier of the block", "long_scoreboard": "data from L2 or beyond", "short_scoreboard": "data from shared memory",
+    "math_pipe_throttle": "the arithmetic pipe, full", "mio_throttle": "the queue of shared memory instructions, full",
+    "lg_throttle": "the queue of global memory instructions, full", "wait": "a fixed latency of the instruction before",
+    "not_selected": "its turn: another warp was issued", "no_instruction": "instructions", "dispatch_stall": "the dispatcher", "gmma": "wgmma",
+    "branch_resolving": "a branch", "sleeping": "a sleep it asked for", "membar": "a memory fence", "drain": "its stores to leave",
+    "tex_throttle": "the texture queue, full",
+}
+
+
+def bytes_a_multiply_add(tile, element):
+    """Operand bytes that one multiply-add costs where a tile of D shares its operands."""
+    return element * (1 / tile[0] + 1 / tile[1])
+
+
+def short(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def arithmetic(table):
+    rows = []
+    for rung, (words, shared_from_l2, shared_from_shared, element, rate) in TILES.items():
+        outer = bytes_a_multiply_add(shared_from_l2, element)
+        inner = bytes_a_multiply_add(shared_from_shared, element) if shared_from_shared else None
+        rows.append([rung, words, short(2 / outer), short(outer * rate), short(inner) if inner else "-", short(inner * rate) if inner else "-"])
+    header = ["rung", "tile", "FLOP a byte from L2", "B a clock an SM from L2 at the full rate", "B from shared memory a multiply-add",
+              "B a clock an SM from shared memory at the full rate"]
+    return table(header, rows, header[2:])
+
+
+# ---- from the measurements
+
+def read(root, name, schema):
+    path = root / FOLDER / name
+    if not path.exists():
+        return None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if data.get("schema") != schema:
+        raise ValueError(f"{FOLDER}/{name} has schema {data.get('schema')!r}; this tool reads {schema}")
+    return data
+
+
+def number(value, digits=3):
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+
+def percent(value):
+    return f"{100 * value:.0f} %" if isinstance(value, (int, float)) else "-"
+
+
+def kilobytes(value):
+    return f"{value / 1024:.3g} KB" if isinstance(value, (int, float)) else "-"
+
+
+def best_lines(results, size=None):
+    """The fastest kernel of each rung (a run may have timed several tiles), in the order of the rungs."""
+    best = {}
+    for result in results:
+        if size is not None and (result["m"], result["n"], result["k"]) != (size,) * 3:
+            continue
+        key = (int(result["rung"].lstrip("v")), result["dtype"])
+        if key not in best or (result.get("us") or 1e30) < (best[key].get("us") or 1e30):
+            best[key] = result
+    return [best[key] for key in sorted(best)]
+
+
+def tile_of(result):
+    tile = result.get("tile") or {}
+    return " x ".join(str(tile[key]) for key in ("bm", "bn", "bk") if tile.get(key)) or "-"
+
+
+def main_table(data, name, table, environment_line):
+    rows = []
+    for r in best_lines(data["results"]):
+        rows.append([f"[{r['rung'].upper()}](#{anchor(r)})", r["dtype"], tile_of(r), number(r.get("us")), number(r.get("tflops")), percent(r.get("of_peer")),
+                     percent(r.get("of_limit")), number(r.get("predicted_us")), number(r.get("registers")), kilobytes(r.get("shared_bytes")),
+                     number(r.get("blocks_per_unit"))])
+    header = ["rung", "type", "tile", "us", "TFLOP/s", "of cuBLASLt", "of the floor", "predicted us", "registers", "shared memory", "blocks an SM"]
+    peers = "; ".join(f"{p['dtype']} {number(p.get('us'))} us, {number(p.get('tflops'))} TFLOP/s" for p in data.get("peers") or [] if p.get("us"))
+    text = f"{environment_line(data.get('env') or {})}From `{FOLDER}/{name}`:\n\n" + table(header, rows, header[3:])
+    return text + (f"\ncuBLASLt in the same run: {peers}.\n" if peers else "")
+
+
+HEADINGS = {0: "V0: one thread, one element", 1: "V1: tiles in shared memory", 2: "V2: tiles in registers", 3: "V3: float4 and two buffers",
+            4: "V4: tensor cores by WMMA", 5: "V5: cp.async, ldmatrix, mma.sync", 6: "V6: TMA and wgmma", 7: "V7: warp specialisation",
+            8: "V8: clusters and raster"}
+
+
+def anchor(result):
+    heading = HEADINGS.get(int(result["rung"].lstrip("v")), result["rung"])
+    return "".join(c for c in heading.lower() if c.isalnum() or c in " -_").replace(" ", "-")
+
+
+def rung_table(root, rung, table):
+    rows = []
+    for size in SIZES:
+        data = read(root, f"ladder_{size}.json", "carat.ladder/1")
+        for r in best_lines(data["results"], int(size)) if data else []:
+            if r["rung"] == rung:
+                rows.append([f"{size}^3 {r['dtype']} {r['layout']}", number(r.get("predicted_us")), r.get("bound") or "-", number(r.get("us")),
+                             number(r.get("tflops")), percent(r.get("of_peer")), number(r.get("registers")), number(r.get("spill_bytes")),
+                             kilobytes(r.get("shared_bytes")), percent(r.get("occupancy"))])
+    header = ["problem", "predicted us", "predicted bound", "measured us", "TFLOP/s", "of cuBLASLt", "registers", "spilled bytes", "shared memory", "occupancy"]
+    return table(header, rows, [header[1], *header[3:]]) if rows else NOTHING
+
+
+def ncu_table(root, rung, table):
+    data = read(root, "ladder_ncu.json", "carat.ladder_ncu/1")
+    found = [r for r in data["results"] if r["rung"] == rung] if data else []
+    if not found:
+        return NOTHING
+    r, m = found[0], found[0]["metrics"]
+    conflicts = [m.get("bank_conflicts_load"), m.get("bank_conflicts_store")]
+    total = sum(value for value in conflicts if value is not None) if any(value is not None for value in conflicts) else None
+    flops = 2.0 * r["m"] * r["n"] * r["k"]
+    lines = [("time, SM clock", f"{number(m.get('duration_us'))} us at {number(m.get('sm_clock_ghz'))} GHz"),
+             ("f32 pipe, tensor pipe busy", f"{number(m.get('f32_pipe_pct'))} %, {number(m.get('tensor_pipe_pct'))} %"),
+             ("warp instructions, issue slots used", f"{number(m.get('instructions'))}, {number(m.get('issue_pct'))} %"),
+             ("wavefronts of shared memory, of its port", f"{number(m.get('shared_wavefronts'))}, {number(m.get('shared_port_pct'))} %"),
+             ("of them bank conflicts", number(total)),
+             ("L2 to SM, bytes a clock an SM", number(m.get("l2_to_sm_bytes_per_clk"))),
+             ("L2 traffic, hits", f"{gigabytes(m.get('l2_bytes'))}, {number(m.get('l2_hit_pct'))} %"),
+             ("DRAM read, written, busy", f"{gigabytes(m.get('dram_read_bytes'))}, {gigabytes(m.get('dram_written_bytes'))}, {number(m.get('dram_throughput_pct'))} %"),
+             ("FLOP a byte of DRAM read", number(flops / m["dram_read_bytes"]) if m.get("dram_read_bytes") else "-"),
+             ("warps resident, of 64", f"{number(m.get('occupancy_pct'))} %"),
+             ("registers a thread, threads a block", f"{number(m.get('registers'))}, {number(m.get('threads'))}"),
+             ("a warp waits most for", "; ".join(f"{STALLS.get(s['reason'], s['reason'])} ({s['warps']:.2g})" for s in r["stalls"]) or "-")]
+    kept = [line for line in lines if line[1].strip("-, %") not in ("", "us at - GHz")]
+    return f"ncu, `{r['kernel']}`, {r['m']} x {r['n']} x {r['k']}:\n\n" + table(["counter", "value"], kept, ["value"])
+
+
+def gigabytes(value):
+    return f"{value / 1e9:.3g} GB" if isinstance(value, (int, float)) else "-"
+
+
+def sweep_table(root, table, environment_line):
+    data = read(root, "ladder_sweep.json", "carat.ladder/1")
+    if not data:
+        return NOTHING
+    sizes = sorted({r["m"] for r in data["results"] if r["m"] == r["n"] == r["k"]})
+    rungs = sorted({(int(r["rung"].lstrip("v")), r["dtype"]) for r in data["results"]})
+    rates = {}
+    for size in sizes:
+        for r in best_lines(data["results"], size):
+            rates[int(r["rung"].lstrip("v")), r["dtype"], size] = r.get("tflops")
+    peers = {(p["dtype"], p["m"]): p.get("tflops") for p in data.get("peers") or [] if p["m"] == p["n"] == p["k"]}
+    rows = [[f"V{rung} {dtype}", *(number(rates.get((rung, dtype, size))) for size in sizes)] for rung, dtype in rungs]
+    rows += [[f"cuBLASLt {dtype}", *(number(peers.get((dtype, size))) for size in sizes)] for dtype in dict.fromkeys(dtype for _, dtype in rungs)
+             if any(key[0] == dtype for key in peers)]
+    header = ["TFLOP/s", *(f"{size}^3" for size in sizes)]
+    return f"{environment_line(data.get('env') or {})}From `{FOLDER}/ladder_sweep.json`:\n\n" + table(header, rows, header[1:])
+
+
+def part(root, argument, table, environment_line):
+    """The text of `ladder ARGUMENT`. ValueError: a sentence for the user."""
+    what, _, rest = argument.partition(" ")
+    if what == "arithmetic":
+        return arithmetic(table)
+    if what == "table":
+        data = read(root, rest, "carat.ladder/1")
+        return main_table(data, rest, table, environment_line) if data else NOTHING
+    if what == "rung":
+        return rung_table(root, rest, table)
+    if what == "ncu":
+        return ncu_table(root, rest, table)
+    if what == "sweep":
+        return sweep_table(root, table, environment_line)
+    raise ValueError(f"there is no part `ladder {argument}`; there are arithmetic, table FILE, rung vN, ncu vN and sweep")
