@@ -100,7 +100,7 @@ std::string bar_chart(const Panel& panel, bool tiles, const std::string& id) {
     for (size_t i = 0; i < panel.results.size(); ++i) {
         const Json& result = *panel.results[i];
         const double top = kBarsTop + kBarStep * double(i), text_y = top + 14, value = tflops_of(result);
-        const std::string label = rung_text(result) + (tiles ? " " + tile_text(result).substr(0, 16) : "");
+        const std::string label = rung_text(result) + (tiles ? " " + tile_text(result) : "");
         svg.text({kBarsLeft - 8, text_y}, label, Anchor::end);
         const bool predicted = !member(result, "tflops").is_number();
         const char* style = is_f32(result) ? (predicted ? "f32 open" : "f32") : (predicted ? "half open" : "half");

@@ -169,6 +169,7 @@ std::string ladder_html(const Json& report) {
         timed(report) ? "Medians with a cold L2 cache; each result checked against the reference."
                       : "Compiled and predicted, not timed.",
         escaped(problems_text(report)));
+    text += fmt::format("<p class=\"faint\">Tile: {}.</p>\n", escaped(kTileMeaning));
     if (const std::string note = text_at(report, "note"); !note.empty())
         text += fmt::format("<p>{}</p>\n", escaped(note));
     const std::vector<LadderSize> sizes = sizes_of(report);

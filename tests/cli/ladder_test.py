@@ -245,7 +245,7 @@ class Pages(Case):
         report = kept_result(kept)
         self.assertEqual(carat_json("ladder", "--load", kept), report)
         table = carat("ladder", "--load", kept).stdout
-        for word in ("v8", "772", "cuBLAS", "128x256x64", "cluster 2x1", "WRONG", "v9 left out: it <needs> more", "bf16 nt (v4, v5, v6, v7, v8)"):
+        for word in ("v8", "772", "cuBLAS", "128x256x64 c2x1", "WRONG", "v9 left out: it <needs> more", "bf16 nt (v4, v5, v6, v7, v8)"):
             self.assertIn(word, table)
 
     def test_strange_files_make_a_page_too(self):
