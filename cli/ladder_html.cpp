@@ -118,7 +118,8 @@ std::string section_of(const Json& report, const LadderSize& size, size_t number
             "<figcaption>TFLOP/s, each panel on its own scale. Dashed: cuBLAS on the same operands. Dotted: what the "
             "units that the rungs use sustain.</figcaption>\n</figure>\n";
         text += "<figure>\n" + roofline_chart(report, size, fmt::format("roofline{}", number)) +
-                "<figcaption>Both axes are logarithmic. Circles: f32. Squares: 16-bit operands on tensor cores. The "
+                "<figcaption>Both axes are logarithmic. Circles: f32. Squares: 16-bit operands on tensor cores; of "
+                "several tiles of a rung the fastest has its name. The "
                 "diagonals are what memory and the L2 cache deliver, the level lines what the units do.";
         if (any_above_roofs(report, size))
             text +=
