@@ -100,7 +100,7 @@ std::string bar_chart(const Panel& panel, bool tiles, const std::string& id) {
     for (size_t i = 0; i < panel.results.size(); ++i) {
         const Json& result = *panel.results[i];
         const double top = kBarsTop + kBarStep * double(i), text_y = top + 14, value = tflops_of(result);
-        const std::string label = rung_text(result) + (tiles ? " " + tile_text(result).substr(0, 16) : "");
+        const std::string label = rung_text(result) + (tiles ? " " + tile_text(result) : "");
         svg.text({kBarsLeft - 8, text_y}, label, Anchor::end);
         const bool predicted = !member(result, "tflops").is_number();
         const char* style = is_f32(result) ? (predicted ? "f32 open" : "f32") : (predicted ? "half open" : "half");
@@ -206,6 +206,14 @@ void draw_rate(Svg& svg, const Axes& axes, Labels& labels, double tflops, double
     labels.avoid(text_box(at, text, Anchor::end));
 }
 
+// Of several tiles of a rung only the fastest has its name drawn.
+bool is_fastest(const Json& result, const std::vector<const Json*>& all) {
+    return std::none_of(all.begin(), all.end(), [&](const Json* other) {
+        if (other == &result || text_at(*other, "row") != text_at(result, "row")) return false;
+        return tflops_of(*other) > tflops_of(result) || (tflops_of(*other) == tflops_of(result) && other < &result);
+    });
+}
+
 void draw_points(Svg& svg, const Axes& axes, Labels& labels, const LadderSize& size) {
     std::vector<const Json*> points;
     for (const Json* result : size.results)
@@ -219,13 +227,18 @@ void draw_points(Svg& svg, const Axes& axes, Labels& labels, const LadderSize& s
     }
     for (const Json* result : points) {
         const Point p = place_of(*result);
-        const std::string name = text_at(*result, "rung"), open = member(*result, "tflops").is_number() ? "" : " open";
-        const Labels::Place label = labels.place(p, name);
-        if (label.far) svg.line(p, {label.at.x, label.at.y - 4}, "leader");
+        const std::string open = member(*result, "tflops").is_number() ? "" : " open";
         if (is_f32(*result))
             svg.circle(p, 5.5, "f32" + open, tip_of(*result));
         else
             svg.square(p, 5, "half" + open, tip_of(*result));
+    }
+    for (const Json* result : points) {
+        if (!is_fastest(*result, points)) continue;
+        const Point p = place_of(*result);
+        const std::string name = text_at(*result, "rung");
+        const Labels::Place label = labels.place(p, name);
+        if (label.far) svg.line(p, {label.at.x, label.at.y - 4}, "leader");
         svg.text(label.at, name, label.anchor, "label");
     }
 }

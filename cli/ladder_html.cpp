@@ -118,7 +118,8 @@ std::string section_of(const Json& report, const LadderSize& size, size_t number
             "<figcaption>TFLOP/s, each panel on its own scale. Dashed: cuBLAS on the same operands. Dotted: what the "
             "units that the rungs use sustain.</figcaption>\n</figure>\n";
         text += "<figure>\n" + roofline_chart(report, size, fmt::format("roofline{}", number)) +
-                "<figcaption>Both axes are logarithmic. Circles: f32. Squares: 16-bit operands on tensor cores. The "
+                "<figcaption>Both axes are logarithmic. Circles: f32. Squares: 16-bit operands on tensor cores; of "
+                "several tiles of a rung the fastest has its name. The "
                 "diagonals are what memory and the L2 cache deliver, the level lines what the units do.";
         if (any_above_roofs(report, size))
             text +=
@@ -169,6 +170,7 @@ std::string ladder_html(const Json& report) {
         timed(report) ? "Medians with a cold L2 cache; each result checked against the reference."
                       : "Compiled and predicted, not timed.",
         escaped(problems_text(report)));
+    text += fmt::format("<p class=\"faint\">Tile: {}.</p>\n", escaped(kTileMeaning));
     if (const std::string note = text_at(report, "note"); !note.empty())
         text += fmt::format("<p>{}</p>\n", escaped(note));
     const std::vector<LadderSize> sizes = sizes_of(report);

@@ -151,11 +151,10 @@ void time_lines(Run& run, std::vector<Line>& lines, Peer& peer) {
     Buffer workspace(run.context, workspace_bytes);
     sets->set_workspace(workspace);
     if (run.cublaslt) peer.contestant = run.cublaslt->invite(run.context, *run.stream, problem, *sets, &peer.choice);
-    for (Line& line : lines) check_line(run, line, *sets);
-    for (const std::vector<Line*>& group : groups_of(lines)) {
-        if (stop_asked() != kOk) return;
-        time_group(run, group, *sets, peer);
-    }
+    for (Line& line : lines)
+        if (stop_asked() == kOk) check_line(run, line, *sets);
+    for (const std::vector<Line*>& group : groups_of(lines))
+        if (stop_asked() == kOk) time_group(run, group, *sets, peer);
 }
 
 Json result_json(const Line& line, const Peer& peer) {

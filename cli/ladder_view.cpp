@@ -10,7 +10,7 @@ namespace carat::cli {
 namespace {
 
 constexpr size_t kLargestResultFile = size_t(64) << 20;
-constexpr size_t kLongestNews = 44;
+constexpr size_t kLongestNews = 56;
 
 std::string size_name(const Json& entry) {
     return fmt::format("{} x {} x {}", whole_at(entry, "m"), whole_at(entry, "n"), whole_at(entry, "k"));
@@ -71,17 +71,17 @@ std::string tile_text(const Json& result) {
     const auto part = [&](const char* key) { return int64_t(std::clamp(number_at(tile, key, 0), 0.0, 1e6)); };
     if (part("bm") == 0) return "-";
     std::string text = fmt::format("{}x{}x{}", part("bm"), part("bn"), part("bk"));
-    if (part("tm") > 0) text += fmt::format(", {}x{} a thread", part("tm"), part("tn"));
-    if (part("stages") > 1) text += fmt::format(", {} stages", part("stages"));
-    if (part("cluster_m") * part("cluster_n") > 1)
-        text += fmt::format(", cluster {}x{}", part("cluster_m"), part("cluster_n"));
+    if (part("tm") > 0) text += fmt::format(" t{}x{}", part("tm"), part("tn"));
+    if (part("stages") > 1) text += fmt::format(" s{}", part("stages"));
+    if (part("cluster_m") * part("cluster_n") > 1) text += fmt::format(" c{}x{}", part("cluster_m"), part("cluster_n"));
     return text;
 }
 
 std::string what_is_new(const Json& result) {
     std::string text = text_at(result, "summary");
     if (const size_t colon = text.find(": "); colon < 16) text.erase(0, colon + 2);
-    for (const char* end : {", ", "; ", " (", ". "}) text = text.substr(0, text.find(end));
+    if (text.ends_with(").")) text = text.substr(0, text.rfind(" ("));  // the types
+    for (const char* end : {", ", "; ", ". "}) text = text.substr(0, text.find(end));
     if (text.ends_with('.')) text.pop_back();
     if (text.size() <= kLongestNews) return text;
     return text.substr(0, text.rfind(' ', kLongestNews - 3)) + "...";
@@ -152,6 +152,7 @@ std::string ladder_text(const Json& report, bool colored) {
     text += fmt::format("Limits: {}\n", limits_text(report));
     text += fmt::format("Operands, in and out (a letter for A and B: n row-major, t transposed): {}\n",
                         one_line(problems_text(report)));
+    text += fmt::format("Tile: {}\n", kTileMeaning);
     for (const LadderSize& size : sizes_of(report)) {
         text += fmt::format("\n{}\n", toned("M x N x K = " + size.name, Tone::strong, colored));
         const Table table = timed(report) ? timed_table(size) : planned_table(size);

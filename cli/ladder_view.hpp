@@ -17,8 +17,10 @@ struct LadderSize {
 };
 std::vector<LadderSize> sizes_of(const Json& report);
 
-// "128x128x16, 8x8 a thread, 2 stages".
+// As a configuration's name has it, "128x256x64 t2x1 s4 c2x1", and what that means.
 std::string tile_text(const Json& result);
+inline constexpr const char* kTileMeaning =
+    "BM x BN x BK of a block; t: elements of a thread, or 64-row wgmmas of a warpgroup; s: stages; c: cluster";
 // The first clause of the row's summary, without its number: "tiles of A and B in shared memory".
 std::string what_is_new(const Json& result);
 // "f32 nn".

@@ -71,8 +71,8 @@ Context open_context(const MachineFlags& flags, std::string& note) {
     machine.backend = "auto";
     machine.target = kDefaultTarget;
     note = fmt::format(
-        "Nothing is timed, because no GPU is used here ({}); planned for {} instead. Run this on a "
-        "machine with a GPU to get times, or show a kept result with --load FILE.",
+        "Nothing is timed, because no GPU is used here ({}; see `carat doctor`): this is a plan for an "
+        "{}. Run it where there is a GPU to get times, or show a kept result with --load FILE.",
         one_line(why), kDefaultTarget);
     return make_context(machine);
 }
