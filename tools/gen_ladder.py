@@ -12,7 +12,7 @@ F32, TENSOR, PORT = 128, 2048, 128  # multiply-adds a clock of an SM; bytes a cl
 # What each rung shares: rung -> (words for the tile, rows x columns whose operands come from L2 together, rows x columns whose
 # operands come from shared memory together, bytes an element, multiply-adds a clock at the full rate).
 TILES = {
-    "V0": ("1 x 1 a thread", (1, 1), None, 4, F32),
+    "V0": ("1 x 1 a thread, as asked for", (1, 1), None, 4, F32),
     "V1": ("32 x 32", (32, 32), (1, 1), 4, F32),
     "V2": ("128 x 128, 8 x 8 a thread", (128, 128), (8, 8), 4, F32),
     "V3": ("128 x 128, 8 x 16 a thread", (128, 128), (8, 16), 4, F32),
