@@ -12,10 +12,10 @@ F32, TENSOR, PORT = 128, 2048, 128  # multiply-adds a clock of an SM; bytes a cl
 # What each rung shares: rung -> (words for the tile, rows x columns whose operands come from L2 together, rows x columns whose
 # operands come from shared memory together, bytes an element, multiply-adds a clock at the full rate).
 TILES = {
-    "V0": ("1 x 1 a thread", (1, 1), None, 4, F32),
+    "V0": ("1 x 1 a thread, as asked for", (1, 1), None, 4, F32),
     "V1": ("32 x 32", (32, 32), (1, 1), 4, F32),
     "V2": ("128 x 128, 8 x 8 a thread", (128, 128), (8, 8), 4, F32),
-    "V3": ("128 x 128, 8 x 8 a thread", (128, 128), (8, 8), 4, F32),
+    "V3": ("128 x 128, 8 x 16 a thread", (128, 128), (8, 16), 4, F32),
     "V4": ("128 x 128, 64 x 32 a warp", (128, 128), (64, 32), 2, TENSOR),
     "V5": ("128 x 256, 64 x 64 a warp", (128, 256), (64, 64), 2, TENSOR),
     "V6": ("128 x 256, 64 x 256 a warpgroup", (128, 256), (64, 256), 2, TENSOR),
@@ -61,6 +61,8 @@ def read(root, name, schema):
     data = json.loads(path.read_text(encoding="utf-8"))
     if data.get("schema") != schema:
         raise ValueError(f"{FOLDER}/{name} has schema {data.get('schema')!r}; this tool reads {schema}")
+    if data.get("timed") is False:
+        raise ValueError(f"{FOLDER}/{name} holds a plan and no times; write it on a machine with a GPU")
     return data
 
 
@@ -92,7 +94,16 @@ def best_lines(results, size=None):
 
 def tile_of(result):
     tile = result.get("tile") or {}
-    return " x ".join(str(tile[key]) for key in ("bm", "bn", "bk") if tile.get(key)) or "-"
+    words = " x ".join(str(tile[key]) for key in ("bm", "bn", "bk") if tile.get(key)) or "-"
+    m, n = tile.get("cluster_m") or 1, tile.get("cluster_n") or 1
+    return words + (f", cluster {m} x {n}" if m * n > 1 else "")
+
+
+def clock_line(env):
+    """What the device said of itself after the run: the clock decides the rate."""
+    state = env.get("device_after") or {}
+    words = [f"{number(state[key])} {unit}" for key, unit in (("sm_clock_mhz", "MHz"), ("power_w", "W"), ("temperature_c", "C")) if state.get(key)]
+    return f"The SMs after the run: {', '.join(words)}. " if words else ""
 
 
 def main_table(data, name, table, environment_line):
@@ -103,7 +114,8 @@ def main_table(data, name, table, environment_line):
                      number(r.get("blocks_per_unit"))])
     header = ["rung", "type", "tile", "us", "TFLOP/s", "of cuBLASLt", "of the floor", "predicted us", "registers", "shared memory", "blocks an SM"]
     peers = "; ".join(f"{p['dtype']} {number(p.get('us'))} us, {number(p.get('tflops'))} TFLOP/s" for p in data.get("peers") or [] if p.get("us"))
-    text = f"{environment_line(data.get('env') or {})}From `{FOLDER}/{name}`:\n\n" + table(header, rows, header[3:])
+    env = data.get("env") or {}
+    text = f"{environment_line(env)}{clock_line(env)}From `{FOLDER}/{name}`:\n\n" + table(header, rows, header[3:])
     return text + (f"\ncuBLASLt in the same run: {peers}.\n" if peers else "")
 
 

@@ -32,9 +32,10 @@ RUN = {"schema": "carat.run/1", "env": {"device": {"full_name": "NVIDIA H200"}, 
        "kernel": "v7_warp_specialized_bf16_bf16_bf16_nt_128x256x64_s4", "m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "layout": "nt"}
 RUNG = {"rung": "v7", "row": "v7_warp_specialized", "kernel": "x", "summary": "s", "m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "layout": "nt",
         "us": 200.0, "tflops": 687.2, "peer": "cublaslt", "peer_us": 190.0, "peer_choice": "algo", "of_peer": 0.95, "of_limit": 0.86, "floor_us": 171.8,
-        "predicted_us": 205.0, "bound": "L2", "intensity": 85.3, "tile": {"bm": 128, "bn": 256, "bk": 64}, "threads": 384, "registers": 168,
+        "predicted_us": 205.0, "bound": "L2", "intensity": 85.3, "tile": {"bm": 128, "bn": 256, "bk": 64, "cluster_m": 2, "cluster_n": 1}, "threads": 384, "registers": 168,
         "spill_bytes": 0, "shared_bytes": 229440, "blocks_per_unit": 1, "occupancy": 0.1875, "check": {}}
-LADDER = {"schema": "carat.ladder/1", "env": {"device": {"full_name": "NVIDIA H200"}, "date": "2026-01-02T03:04:05Z"}, "timed": True, "limits": {},
+LADDER = {"schema": "carat.ladder/1", "env": {"device": {"full_name": "NVIDIA H200"}, "date": "2026-01-02T03:04:05Z",
+                                              "device_after": {"sm_clock_mhz": 1455, "power_w": 690.2, "temperature_c": None}}, "timed": True, "limits": {},
           "results": [RUNG, {**RUNG, "us": 300.0, "tile": {"bm": 128, "bn": 64, "bk": 64}}, {**RUNG, "rung": "v0", "dtype": "f32", "us": None, "tflops": None}],
           "peers": [{"peer": "cublaslt", "dtype": "bf16", "m": 4096, "n": 4096, "k": 4096, "us": 190.0, "tflops": 723.0, "choice": "algo"}], "skipped": []}
 # Plays ncu: knows few metrics, refuses a list with an unknown one, and writes the CSV of a raw page to the log file.
@@ -90,8 +91,8 @@ class Tables(unittest.TestCase):
     def test_measured(self):
         (self.results / "ladder_4096.json").write_text(json.dumps(LADDER))
         text = self.part("table ladder_4096.json")
-        self.assertIn("Measured with: NVIDIA H200, 2026-01-02. From `bench/results/h200/ladder_4096.json`:", text)
-        self.assertIn("| [V7](#v7-warp-specialisation) | bf16 | 128 x 256 x 64 | 200 | 687 | 95 % | 86 % | 205 | 168 | 224 KB | 1 |", text)
+        self.assertIn("Measured with: NVIDIA H200, 2026-01-02. The SMs after the run: 1,455 MHz, 690 W. From `bench/results/h200/ladder_4096.json`:", text)
+        self.assertIn("| [V7](#v7-warp-specialisation) | bf16 | 128 x 256 x 64, cluster 2 x 1 | 200 | 687 | 95 % | 86 % | 205 | 168 | 224 KB | 1 |", text)
         self.assertIn("cuBLASLt in the same run: bf16 190 us, 723 TFLOP/s.", text)
         self.assertLess(text.index("[V0]"), text.index("[V7]"))
         self.assertIn("| 4096^3 bf16 nt | 205 | L2 | 200 | 687 | 95 % | 168 | 0 | 224 KB | 19 % |", self.part("rung v7"))
@@ -112,7 +113,8 @@ class Tables(unittest.TestCase):
 
     def test_refusals(self):
         (self.results / "ladder_4096.json").write_text('{"schema": "carat.ladder/2"}')
-        for argument, want in (("table ladder_4096.json", "carat.ladder/2"), ("tables", "there is no part `ladder tables`")):
+        (self.results / "ladder_8192.json").write_text(json.dumps({**LADDER, "timed": False}))
+        for argument, want in (("table ladder_4096.json", "carat.ladder/2"), ("table ladder_8192.json", "a plan and no times"), ("tables", "there is no part `ladder tables`")):
             with self.assertRaisesRegex(gen_docs.Stop, want):
                 self.part(argument)
 
