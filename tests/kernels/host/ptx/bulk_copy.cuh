@@ -135,7 +135,7 @@ inline void bulk_store(const BulkMap& map, unsigned from, int x, int y, int z) {
         });
         --*count;
     };
-    host_cuda::defer(store, box.text("the store"));
+    host_cuda::defer(store, box.text("the store"), true);
 }
 
 inline void bulk_store_commit() {
