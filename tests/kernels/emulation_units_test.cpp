@@ -220,9 +220,10 @@ TEST(HopperMistakes, ADeadlockSaysWhoWaitsForWhat) {
 TEST(HopperMistakes, WhatWasNotSetUp) {
     expect_error("no barrier at 65536", threads(32), [] { barrier_arrive(kBarrier); });
     expect_error("before barrier_init_fence()", threads(32), [] {
-        if (threadIdx.x == 0) barrier_init(kBarrier, 1);
-        __syncthreads();
-        barrier_arrive(kBarrier);
+        static Tensor tensor(64, 16, 64);
+        static const BulkMap map = tensor.map(64, 8);
+        barrier_init(kBarrier, 1);
+        bulk_load(0, map, kBarrier, 0, 0, 0);
     });
     expect_error("which is not there or has ended", threads(32, Copies::late, 2), [] {
         make_barrier();
