@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/gemm_case.hpp"
+#include "kernels/emulated.hpp"
 
 namespace carat::test {
 namespace {
@@ -28,18 +28,8 @@ struct RegisterTileOf {
     static constexpr unsigned kThreads = M / TM * (N / TN);
 };
 
-template <bool A, bool B, bool D>
-struct LayoutOf {
-    static constexpr bool kRowMajorA = A, kRowMajorB = B, kRowMajorD = D;
-    static std::string layout() { return std::string{A ? 'n' : 't', B ? 'n' : 't'}; }
-};
-
-struct Plain {
-    static constexpr bool kDeviceScalars = false, kHasC = false, kClamp = false, kAmax = false;
-    static constexpr int kBias = 0, kActivation = 0, kGate = 0, kOutScale = 0;
-    static constexpr int kTypeA = CARAT_F32, kTypeB = CARAT_F32, kTypeC = CARAT_F32, kTypeD = CARAT_F32;
-    static constexpr int kTypeBias = CARAT_F32;
-};
+using F32 = TypesOf<CARAT_F32, CARAT_F32>;
+struct Plain : NoEpilogue, F32 {};
 
 template <class Tile, class LayoutType, class EpilogueType = Plain>
 struct HostConfig : Tile, LayoutType, EpilogueType {
@@ -52,30 +42,6 @@ using Large = TileOf<32, 32, 32>;
 using Registers = RegisterTileOf<16, 32, 8, 4, 4>;
 using Nt = LayoutOf<true, false, true>;
 using NnColumn = LayoutOf<true, true, false>;
-
-carat_shared::Strided strided(const carat_matrix& matrix) {
-    const Strides s = Problem::strides(matrix);
-    return {s.row, s.col, s.batch};
-}
-
-carat_shared::GemmParams params_of(const Problem& p, const carat_operands& o) {
-    carat_shared::GemmParams params = {};
-    params.a = o.a, params.b = o.b, params.c = o.c, params.d = o.d;
-    params.m = p.m, params.n = p.n, params.k = p.k, params.batch = p.batch;
-    params.a_strides = strided(p.a), params.b_strides = strided(p.b);
-    params.c_strides = strided(p.c), params.d_strides = strided(p.d);
-    params.epilogue = {o.alpha,
-                       o.beta,
-                       o.alpha_device,
-                       o.beta_device,
-                       o.bias,
-                       p.epilogue.bias_batch_stride,
-                       p.epilogue.clamp_lo,
-                       p.epilogue.clamp_hi,
-                       o.out_scale,
-                       o.amax};
-    return params;
-}
 
 enum class Kernel { v0, v1, v2, v3 };
 constexpr Kernel kRungs[] = {Kernel::v0, Kernel::v1, Kernel::v2, Kernel::v3};
@@ -314,10 +280,9 @@ TEST(Emulation, DMayBeC) {
 }
 
 template <int Activation, int Gate>
-struct Everything {
+struct Everything : F32 {
     static constexpr bool kDeviceScalars = true, kHasC = true, kClamp = true, kAmax = true;
     static constexpr int kBias = CARAT_BIAS_N, kActivation = Activation, kGate = Gate, kOutScale = CARAT_OUT_SCALE_ROW;
-    static constexpr int kTypeC = CARAT_F32, kTypeD = CARAT_F32, kTypeBias = CARAT_F32;
 };
 
 template <int Activation, int Gate>

@@ -60,6 +60,7 @@ struct Block {
 struct Operation {
     std::function<void()> run;
     std::string what;
+    bool patient;
 };
 
 struct Turn {  // of the threads of a warp
@@ -136,10 +137,14 @@ bool run_warp(const Turn& turn) {
     return progress;
 }
 
-// One of those that are due, or until fail().
+// Any of them, or until fail(); late: patient ones after all others.
 __attribute__((noinline)) void run_operation() {
     Machine& m = machine();
-    std::swap(m.operations[m.random() % m.operations.size()], m.operations.back());
+    const auto first_patient =
+        std::partition(m.operations.begin(), m.operations.end(), [](const Operation& o) { return !o.patient; });
+    size_t choice = size_t(first_patient - m.operations.begin());
+    if (m.launch.copies != Copies::late || choice == 0) choice = m.operations.size();
+    std::swap(m.operations[m.random() % choice], m.operations.back());
     const Operation operation = std::move(m.operations.back());
     m.operations.pop_back();
     if (_setjmp(m.scheduler)) return;
@@ -211,7 +216,9 @@ std::string run_cluster() {
         for (const Turn& turn : turns) {
             while (run_warp(turn)) progress = true;
             if (!m.error.empty()) return m.error;
-            if (m.launch.copies == Copies::random && !m.operations.empty() && m.random() % 4 == 0) run_operation();
+            if (m.launch.copies != Copies::random || m.operations.empty() || m.random() % 4 != 0) continue;
+            run_operation();
+            progress = true;
         }
         if (!m.error.empty()) return m.error;
         if (progress) continue;
@@ -268,9 +275,9 @@ void fail(const std::string& sentence) {
     _longjmp(m.scheduler, 1);
 }
 
-void defer(std::function<void()> operation, std::string what) {
+void defer(std::function<void()> operation, std::string what, bool patient) {
     if (machine().launch.copies == Copies::early) return operation();
-    machine().operations.push_back({std::move(operation), std::move(what)});
+    machine().operations.push_back({std::move(operation), std::move(what), patient});
 }
 
 void barrier(int number, unsigned threads) {

@@ -52,7 +52,8 @@ void wait_until(std::function<bool()> ready, std::function<std::string()> what);
 // Ends the launch with this sentence.
 [[noreturn]] void fail(const std::string& sentence);
 // An operation that the hardware does on its own; what: "the copy of ...". None may be left when its cluster ends.
-void defer(std::function<void()> operation, std::string what);
+// patient: of late ones, after all others.
+void defer(std::function<void()> operation, std::string what, bool patient = false);
 
 // Waits for `threads` threads of the block (0: for all) at one of 16 barriers.
 void barrier(int number, unsigned threads = 0);
@@ -111,6 +112,11 @@ inline void __syncwarp() {
 }
 inline unsigned __shfl_xor_sync(unsigned, unsigned value, int step) {
     return host_cuda::share(&value, 1)[threadIdx.x % 32 ^ unsigned(step)][0];
+}
+inline float __uint_as_float(unsigned bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
 }
 inline unsigned __float_as_uint(float value) {
     unsigned bits;

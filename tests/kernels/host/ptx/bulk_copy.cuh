@@ -93,7 +93,7 @@ inline void load_box(const Box& box, unsigned barrier, unsigned rank) {
 inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
     const Box box(map, to, x, y, z);
     const unsigned rank = host_cuda::cluster_rank();
-    host_barrier(barrier, rank);
+    host_barrier(barrier, rank, true);
     host_cuda::defer([=] { load_box(box, barrier, rank); }, box.text("the copy"));
 }
 
@@ -135,7 +135,7 @@ inline void bulk_store(const BulkMap& map, unsigned from, int x, int y, int z) {
         });
         --*count;
     };
-    host_cuda::defer(store, box.text("the store"));
+    host_cuda::defer(store, box.text("the store"), true);
 }
 
 inline void bulk_store_commit() {

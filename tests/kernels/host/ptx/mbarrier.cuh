@@ -25,13 +25,14 @@ struct HostBarrier {
 };
 using HostBarriers = std::map<unsigned, HostBarrier>;
 
-inline HostBarrier& host_barrier(unsigned address, unsigned rank) {
+// from_outside: for a copy or another block, who see a barrier only after barrier_init_fence().
+inline HostBarrier& host_barrier(unsigned address, unsigned rank, bool from_outside) {
     HostBarriers& barriers = host_cuda::block_local<HostBarriers>(rank);
     const auto found = barriers.find(address);
     if (found == barriers.end())
         host_cuda::fail(
             fmt::format("block {} of the cluster has no barrier at {}: barrier_init() must come first", rank, address));
-    if (!found->second.fenced)
+    if (from_outside && !found->second.fenced)
         host_cuda::fail(fmt::format("the barrier at {} is used before barrier_init_fence()", address));
     return found->second;
 }
@@ -48,7 +49,7 @@ inline void barrier_init_fence() {
 }
 
 inline void arrive_on(unsigned barrier, unsigned rank, long bytes) {
-    HostBarrier& it = host_barrier(barrier, rank);
+    HostBarrier& it = host_barrier(barrier, rank, rank != host_cuda::cluster_rank());
     it.bytes += bytes;
     --it.missing;
     it.settle();
@@ -66,13 +67,13 @@ inline void barrier_arrive_at(unsigned barrier, int rank) {
 }
 // What a bulk copy does when it has landed.
 inline void complete_bytes(unsigned barrier, unsigned rank, long bytes) {
-    HostBarrier& it = host_barrier(barrier, rank);
+    HostBarrier& it = host_barrier(barrier, rank, true);
     it.bytes -= bytes;
     it.settle();
 }
 
 inline void barrier_wait(unsigned barrier, int parity) {
-    const HostBarrier& it = host_barrier(barrier, host_cuda::cluster_rank());
+    const HostBarrier& it = host_barrier(barrier, host_cuda::cluster_rank(), false);
     host_cuda::wait_until([&it, parity] { return static_cast<int>(it.phase % 2) != parity; },
                           [&it, parity, barrier] {
                               return fmt::format(

@@ -37,14 +37,15 @@ class MatrixView {
         return straight ^ (straight >> 7 & 7) << 4;
     }
 
+    // The 16 of K at one `mn`.
     template <int kType>
     void read_line(float (&values)[16], unsigned mn) const {
-        const UnfencedWrites& writes = unfenced_writes(host_cuda::cluster_rank());
         for (unsigned k = 0; k < 16; ++k) {
             const unsigned at = address(mn, k);
+            if (at + 2 > bytes_) shared_pointer(at, 2);  // says why not
+            writes_.check(at, "wgmma reads");
             unsigned short bits;
-            std::memcpy(&bits, shared_pointer(at, 2), 2);
-            writes.check(at, "wgmma reads");
+            std::memcpy(&bits, memory_ + at, 2);
             values[k] = unpack<kType>(bits);
         }
     }
@@ -54,6 +55,9 @@ class MatrixView {
 
     bool k_major_;
     unsigned start_, leading_, stride_;
+    const char* memory_ = dynamic_shared();
+    unsigned bytes_ = host_cuda::shared_bytes();
+    const UnfencedWrites& writes_ = unfenced_writes(host_cuda::cluster_rank());
 };
 
 struct HostProduct {

@@ -30,7 +30,7 @@ inline void fill_fragment(accumulator_fragment& d, float value) {
 
 template <Use kUse, int kType, Layout kLayout>
 void load_matrix_sync(fragment<kUse, kType, kLayout>& to, unsigned from, int ld) {
-    host_cuda::warp_barrier(5);
+    host_cuda::warp_barrier("wmma.load");
     if (from % 32 != 0 || ld % 8 != 0) std::abort();
     const auto element = [&](int row, int col) {
         return load_element<kType>(shared_pointer(from), kLayout == row_major ? row * ld + col : col * ld + row);
@@ -51,7 +51,7 @@ void mma_sync(accumulator_fragment& d, const fragment<matrix_a, kType, kLayoutA>
 
 template <Layout kLayout>
 void store_matrix_sync(unsigned to, const accumulator_fragment& d, int ld) {
-    host_cuda::warp_barrier(6);
+    host_cuda::warp_barrier("wmma.store");
     const int row = lane() / 2;
     for (int j = 0; j < 8; ++j) {
         const int col = lane() % 2 * 8 + j;

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rungs 6 to 8 on emulated threads and units: tiles, tails, layouts and types; and the protocol: phases, releases, fences
+// and the end of a cluster, with copies that land early, late and at random, and threads that run in several orders.
+#include "kernels/host_cuda.hpp"
+// After the language.
+#include <ladder/v6_wgmma.cuh>
+#include <ladder/v7_warp_specialized.cuh>
+#include <ladder/v8_cluster.cuh>
+
+#include <gtest/gtest.h>
+
+#include "kernels/emulated.hpp"
+
+namespace carat::test {
+namespace {
+
+using carat_shared::BulkGemmParams;
+using carat_shared::BulkMap;
+using host_cuda::Copies;
+using host_cuda::Launch;
+using host_cuda::Order;
+
+// ---------------------------------------------------------------- configurations
+
+struct V6 {
+    static constexpr int kBlocks64 = 1, kClusterM = 1, kClusterN = 1, kThreads = 256, kFillThreads = 256;
+    static constexpr bool kSpecialized = false;
+    template <class Config>
+    static void run(const BulkGemmParams& params) {
+        carat_kernel::v6_wgmma<Config>(params);
+    }
+};
+
+struct Specialized {
+    static constexpr int kThreads = 384, kFillThreads = 128, kProducerRegisters = 40, kConsumerRegisters = 232;
+    static constexpr bool kSpecialized = true;
+};
+
+struct V7 : Specialized {
+    static constexpr int kBlocks64 = 1, kClusterM = 1, kClusterN = 1;
+    template <class Config>
+    static void run(const BulkGemmParams& params) {
+        carat_kernel::v7_warp_specialized<Config>(params);
+    }
+};
+
+template <int M, int N, int Blocks64 = 1>
+struct V8 : Specialized {
+    static constexpr int kBlocks64 = Blocks64, kClusterM = M, kClusterN = N;
+    template <class Config>
+    static void run(const BulkGemmParams& params) {
+        carat_kernel::v8_cluster<Config>(params);
+    }
+};
+
+// kBulkStore as the rows choose it, if the pitch of D allows.
+template <class Rung, int N, int Stages, class Layout, class Types, bool Bulk = true, class Epilogue = NoEpilogue>
+struct ConfigOf : Rung, Layout, Types, Epilogue {
+    static constexpr int kBM = 128 * Rung::kBlocks64, kBN = N, kBK = 64, kTM = Rung::kBlocks64, kTN = 1;
+    static constexpr int kStages = Stages, kConsumers = 2;
+    static constexpr bool kBulk = Bulk;
+    static constexpr bool kBulkStore =
+        Bulk && Rung::kSpecialized && Layout::kRowMajorD && Types::kTypeD != carat_shared::kTypeF32;
+    // Of src/dispatch/rows_wgmma.cpp.
+    static constexpr unsigned kSharedBytes = Stages * ((kBM + N) * 64 * 2 + 16) + (kBulkStore ? 4 * 8192 : 0);
+};
+
+using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
+using F16 = TypesOf<CARAT_F16, CARAT_F16>;
+using Bf16ToF32 = TypesOf<CARAT_BF16, CARAT_F32>;
+using F16ToF32 = TypesOf<CARAT_F16, CARAT_F32>;
+using Nt = LayoutOf<true, false, true>;
+
+// ---------------------------------------------------------------- running
+
+BulkMap map_of(const carat_matrix& x, Extents extents, int64_t batch, void* address, int contiguous, int other) {
+    const bool row_major = x.order == CARAT_ROW_MAJOR;
+    cuda::TensorMapDesc desc;
+    desc.dtype = x.dtype, desc.address = address, desc.rank = 3, desc.swizzle = cuda::Swizzle::bytes_128;
+    desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
+    desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
+    desc.dims[2] = x.batch_stride == 0 ? 1 : uint64_t(batch);
+    desc.strides_bytes[1] = uint64_t(x.ld) * 2;
+    desc.strides_bytes[2] = desc.dims[2] == 1 ? desc.strides_bytes[1] : uint64_t(x.batch_stride) * 2;
+    desc.box[0] = uint32_t(contiguous), desc.box[1] = uint32_t(other), desc.box[2] = 1;
+    return carat_kernel::make_bulk_map(desc);
+}
+
+template <class Config>
+BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
+    const Problem& p = gemm.problem;
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}};
+    const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
+        return k_major ? map_of(x, extents, p.batch, address, 64, rows) : map_of(x, extents, p.batch, address, 64, 64);
+    };
+    if (Config::kBulk && p.k > 0) {
+        params.a_map = operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, Config::kBM / Config::kClusterN);
+        params.b_map = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, Config::kBN / Config::kClusterM);
+    }
+    if (Config::kBulkStore) params.d_map = map_of(p.d, {p.m, p.n}, p.batch, gemm.d.data(), 64, 64);
+    return params;
+}
+
+// In so many clusters (0: as many as there are tiles); "" or what is wrong.
+template <class Config>
+std::string run(GemmCase& gemm, unsigned clusters = 0, Launch launch = {}, const carat_operands* operands = nullptr) {
+    const Problem& p = gemm.problem;
+    float amax = 0;
+    carat_operands given = operands ? *operands : gemm.operands();
+    if (p.epilogue.amax) given.amax = &amax;
+    const BulkGemmParams params = bulk_params<Config>(gemm, given);
+    const int64_t tiles =
+        ceil_div(p.m, Config::kBM * Config::kClusterM) * ceil_div(p.n, Config::kBN * Config::kClusterN) * p.batch;
+    launch.cluster = Config::kClusterM * Config::kClusterN;
+    launch.blocks = (clusters ? clusters : unsigned(tiles)) * launch.cluster;
+    launch.threads = Config::kThreads;
+    launch.shared_bytes = Config::kSharedBytes;
+    const std::string error = host_cuda::launch(launch, [&] { Config::template run<Config>(params); });
+    return error.empty() ? gemm.verify(amax) : error;
+}
+
+// A problem that suits the configuration; aligned to 16 bytes if it copies in bulk, else by no means.
+template <class Config>
+GemmCase case_of(int64_t m, int64_t n, int64_t k, double alpha = 1, double beta = 0) {
+    Problem p = make_problem(Config::types, m, n, k, Config::layout(), Config::kRowMajorD);
+    set_pitch(p, Config::kBulk ? Pitch::eights : Pitch::odd);
+    if (Config::kHasC) add_c(p);
+    return GemmCase(p, Data::integers, 7, alpha, beta, Config::kBulk ? Place::aligned : Place::one_off);
+}
+
+template <class Config>
+void expect_right(int64_t m, int64_t n, int64_t k, unsigned clusters = 0, const Launch& launch = {}) {
+    GemmCase gemm = case_of<Config>(m, n, k);
+    EXPECT_EQ(run<Config>(gemm, clusters, launch), "");
+}
+
+// ---------------------------------------------------------------- results
+
+template <class Rung, class Types, bool A, bool B, bool D, bool Bulk>
+void expect_layout() {
+    // Row-major B goes to two blocks in boxes of 64 columns each.
+    using Config = ConfigOf<Rung, 64 * Rung::kClusterM, 3, LayoutOf<A, B, D>, Types, Bulk>;
+    expect_right<Config>(130, 70, 150);
+    expect_right<Config>(64, 63, 64);
+}
+
+// Both majors of both operands, both orders of D, all types, by bulk copies and by threads.
+template <class Rung>
+void expect_layouts() {
+    expect_layout<Rung, Bf16, true, true, true, true>();
+    expect_layout<Rung, F16, true, false, true, true>();
+    expect_layout<Rung, Bf16ToF32, false, true, true, true>();
+    expect_layout<Rung, Bf16, false, false, false, true>();
+    expect_layout<Rung, F16ToF32, true, false, false, true>();
+}
+template <class Rung>
+void expect_layouts_by_threads() {
+    expect_layout<Rung, Bf16, true, true, true, false>();
+    expect_layout<Rung, F16, true, false, false, false>();
+    expect_layout<Rung, Bf16ToF32, false, true, true, false>();
+    expect_layout<Rung, Bf16, false, false, true, false>();
+}
+
+TEST(HopperEmulation, LayoutsAndTypesV6) {
+    expect_layouts<V6>();
+    expect_layouts_by_threads<V6>();
+}
+TEST(HopperEmulation, LayoutsAndTypesV7) {
+    expect_layouts<V7>();
+    expect_layouts_by_threads<V7>();
+}
+TEST(HopperEmulation, LayoutsAndTypesV8) {
+    expect_layouts<V8<2, 1>>();
+    expect_layouts<V8<1, 2>>();
+    expect_layouts_by_threads<V8<1, 1>>();
+}
+
+template <class Rung, int N = 64>
+void expect_edges() {
+    using Config = ConfigOf<Rung, N, 2, Nt, Bf16>;
+    for (const int64_t m : {1, 127, 129, 300})
+        for (const int64_t n : {1, N - 1, N + 9})
+            for (const int64_t k : {0, 8, 200}) expect_right<Config>(m, n, k);
+}
+
+TEST(HopperEmulation, Edges) {
+    expect_edges<V6>();
+    expect_edges<V7>();
+    expect_edges<V8<2, 1>>();
+    expect_edges<V8<1, 2, 2>>();
+}
+
+TEST(HopperEmulation, TilesOfTheRows) {
+    expect_right<ConfigOf<V6, 256, 4, Nt, Bf16>>(200, 300, 330);
+    expect_right<ConfigOf<V7, 256, 4, Nt, Bf16>>(200, 300, 330);
+    expect_right<ConfigOf<V8<2, 1>, 256, 4, Nt, Bf16>>(300, 300, 330);
+    expect_right<ConfigOf<V8<1, 2, 2>, 128, 4, Nt, Bf16>>(300, 300, 330);
+    expect_right<ConfigOf<V8<2, 1, 2>, 192, 3, Nt, Bf16>>(300, 300, 330);
+    expect_right<ConfigOf<V8<2, 1>, 192, 4, LayoutOf<true, false, false>, Bf16>>(300, 300, 330);
+}
+
+template <class Rung>
+void expect_batches() {
+    using Config = ConfigOf<Rung, 64, 2, Nt, Bf16>;
+    for (const bool shared_b : {false, true}) {
+        Problem p = make_problem(Config::types, 130, 72, 72, "nt");
+        set_batch(p, 3, 16);
+        if (shared_b) p.b.batch_stride = 0;
+        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<Config>(gemm, 2), "");
+    }
+}
+
+TEST(HopperEmulation, BatchesAndSharedOperands) {
+    expect_batches<V6>();
+    expect_batches<V7>();
+    expect_batches<V8<2, 1>>();
+}
+
+// ---------------------------------------------------------------- protocol
+
+// Several tiles a block, more steps than stages, odd counts of both, tiles of a cluster that lie outside of D.
+template <class Rung, bool Bulk = true>
+void expect_protocol() {
+    using Config = ConfigOf<Rung, 64, 2, Nt, Bf16, Bulk>;
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
+        for (const Order order : {Order::forward, Order::backward, Order::shuffled})
+            for (unsigned seed = 1; seed <= (copies == Copies::random ? 2 : 1); ++seed) {
+                Launch launch;
+                launch.order = order, launch.copies = copies, launch.seed = seed;
+                expect_right<Config>(3 * 128, 2 * 64 + 1, 200, 1, launch);
+            }
+}
+
+TEST(HopperProtocol, V6) {
+    expect_protocol<V6>();
+    expect_protocol<V6, false>();
+}
+TEST(HopperProtocol, V7) {
+    expect_protocol<V7>();
+    expect_protocol<V7, false>();
+}
+TEST(HopperProtocol, V8InOneBlock) {
+    expect_protocol<V8<1, 1>>();
+    expect_protocol<V8<1, 1>, false>();
+}
+TEST(HopperProtocol, V8OfRows) {
+    expect_protocol<V8<2, 1>>();
+}
+TEST(HopperProtocol, V8OfColumns) {
+    expect_protocol<V8<1, 2>>();
+}
+
+// ---------------------------------------------------------------- epilogues and what must not be read
+
+struct Everything {
+    static constexpr bool kDeviceScalars = true, kHasC = true, kClamp = true, kAmax = true;
+    static constexpr int kBias = CARAT_BIAS_N, kActivation = CARAT_ACT_RELU, kGate = CARAT_GATE_NONE;
+    static constexpr int kOutScale = CARAT_OUT_SCALE_ROW;
+};
+
+template <class Rung, class Types, bool D>
+void expect_everything() {
+    using Config = ConfigOf<Rung, 64, 2, LayoutOf<true, false, D>, Types, true, Everything>;
+    Problem p = make_problem(Config::types, 140, 72, 80, Config::layout(), D);
+    add_c(p);
+    p.epilogue.scalars_on_device = 1;
+    add_bias(p, CARAT_BIAS_N);
+    p.epilogue.activation = CARAT_ACT_RELU;
+    p.epilogue.clamp = 1, p.epilogue.clamp_lo = 3, p.epilogue.clamp_hi = 30;
+    p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+    p.epilogue.amax = 1;
+    GemmCase gemm(p, Data::integers, 7, 2, -1, Place::aligned);
+    EXPECT_EQ(run<Config>(gemm, 1), "");
+}
+
+TEST(HopperEmulation, EpiloguesByEveryStore) {
+    expect_everything<V6, Bf16, true>();
+    expect_everything<V7, Bf16, true>();
+    expect_everything<V7, F16, false>();
+    expect_everything<V8<2, 1>, F16, true>();
+    expect_everything<V8<2, 1>, Bf16ToF32, true>();
+}
+
+struct WithC : NoEpilogue {
+    static constexpr bool kHasC = true;
+};
+
+template <class Rung, bool Bulk>
+void expect_not_read() {
+    using Config = ConfigOf<Rung, 64, 2, Nt, Bf16, Bulk, WithC>;
+    GemmCase beta_zero = case_of<Config>(130, 72, 80);
+    carat_operands operands = beta_zero.operands();
+    operands.c = nullptr;
+    EXPECT_EQ(run<Config>(beta_zero, 1, {}, &operands), "");
+    GemmCase alpha_zero = case_of<Config>(130, 72, 80, 0, -2);
+    operands = alpha_zero.operands();
+    if (!Bulk) operands.a = operands.b = nullptr;
+    alpha_zero.a.fill(nan_bits(CARAT_BF16)), alpha_zero.b.fill(nan_bits(CARAT_BF16));
+    EXPECT_EQ(run<Config>(alpha_zero, 1, {}, &operands), "");
+}
+
+TEST(HopperEmulation, NeitherCNorAAndBAreReadInVain) {
+    expect_not_read<V6, true>();
+    expect_not_read<V6, false>();
+    expect_not_read<V7, true>();
+    expect_not_read<V7, false>();
+    expect_not_read<V8<2, 1>, true>();
+    expect_not_read<V8<1, 1>, false>();
+}
+
+}  // namespace
+}  // namespace carat::test
