@@ -2,15 +2,15 @@
 // v3_double_buffer.cuh: rung 3 of the ladder: a block copies the next panels while it multiplies the current ones, and
 // copies 16 bytes at a time.
 //
-// Rung 2 had nothing to do between asking global memory and having the values, about as long as it then multiplied
-// (1024 clocks for 8 values of k at 128 x 128). Here
-// - the loads of the next panels are issued before the multiplications of the current, into registers; the values go to the
-//   other of two buffers after them. So one barrier a step is enough, where rung 2 needs two;
-// - a thread's values for the next k are read from shared memory while those of the current are multiplied, across the
+// A block of rung 2 waits from asking global memory until it has the values, at every step of K. Here
+// - the loads of the next panels are issued before the multiplications of the current, into registers, and the values go
+//   to the other of two buffers after them: they have the whole step to arrive, and one barrier a step is enough;
+// - a thread's values for the next k are read from shared memory before those of the current are multiplied, across the
 //   barrier, too;
-// - a load of 16 bytes is a quarter of the load instructions, which take issue slots from multiply-adds.
-// What is left is issue slots: every 64 multiply-adds of a thread come with 4 loads (8 x 8); 8 x 16 is better, 128 to 6, but
-// takes the registers of two blocks.
+// - a load of 16 bytes replaces four, which leaves their issue slots to multiply-adds.
+// A thread has 8 x 16 elements, so 6 loads from shared memory serve 128 multiply-adds (8 x 8: 4 serve 64). With a step's
+// copies that leaves 89 % of the issued instructions to multiply-adds at kBK = 8 and 91 % at 16 (counted in the machine
+// code), which bounds what the rung can reach.
 //
 // An operand whose address or leading dimension is not a multiple of 16 bytes is loaded float by float, and so is what
 // crosses its edge; the rest of the kernel does not change.
@@ -27,9 +27,9 @@ struct WideCopy {
     using Path = Walk<kAlongK, kLength, kDepth, kThreads, 4>;
     const float* from;
     i64 ld;
-    int rows;     // that the operand has, from this thread's first item on
-    int k, spot;  // of the first item: value of k, and float of the panel
-    bool aligned;
+    int rows;             // that the operand has, from this thread's first item on
+    int k, spot;          // of the first item: value of k, and float of the panel
+    bool aligned, whole;  // whole: no edge of the operand in its panels but the end of K
     float4 items[Path::kItems];
 
     __device__ explicit WideCopy(const Operand& operand)
@@ -38,29 +38,39 @@ struct WideCopy {
           aligned(reinterpret_cast<unsigned long long>(operand.from) % 16 == 0 && operand.ld % 4 == 0) {
         const int row = Path::row(static_cast<int>(threadIdx.x));
         from = operand.from + (kAlongK ? row * ld + k : k * ld + row);
+        whole = aligned && operand.length >= kLength;
         rows = static_cast<int>(operand.length < kLength ? operand.length : kLength) - row;
         spot = k * (kLength + 4) + row;
     }
 
+    __device__ const float* address(int i) const {
+        return from + (kAlongK ? Path::rows_to(i) * ld + Path::k_to(i) : Path::k_to(i) * ld + Path::rows_to(i));
+    }
+
     // Asks for the items of the next panel, of which `left` values of k exist; others are 0.
     __device__ void load(int left) {
+        if (whole && left >= kDepth) {
 #pragma unroll
-        for (int i = 0; i < Path::kItems; ++i) {
-            const int rs = rows - Path::rows_to(i), ks = left - k - Path::k_to(i);
-            const int count = kAlongK ? (rs > 0 ? ks : 0) : (ks > 0 ? rs : 0);
-            const float* at =
-                from + (kAlongK ? Path::rows_to(i) * ld + Path::k_to(i) : Path::k_to(i) * ld + Path::rows_to(i));
-            items[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (aligned && count >= 4) {
-                items[i] = *reinterpret_cast<const float4*>(at);
-            } else {
-                if (count > 0) items[i].x = at[0];
-                if (count > 1) items[i].y = at[1];
-                if (count > 2) items[i].z = at[2];
-                if (count > 3) items[i].w = at[3];
-            }
+            for (int i = 0; i < Path::kItems; ++i) items[i] = *reinterpret_cast<const float4*>(address(i));
+        } else {
+#pragma unroll
+            for (int i = 0; i < Path::kItems; ++i) load_edge(i, left);
         }
         from += kAlongK ? kDepth : kDepth * ld;
+    }
+    __device__ void load_edge(int i, int left) {
+        const int rs = rows - Path::rows_to(i), ks = left - k - Path::k_to(i);
+        const int count = kAlongK ? (rs > 0 ? ks : 0) : (ks > 0 ? rs : 0);
+        const float* at = address(i);
+        items[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (aligned && count >= 4) {
+            items[i] = *reinterpret_cast<const float4*>(at);
+        } else {
+            if (count > 0) items[i].x = at[0];
+            if (count > 1) items[i].y = at[1];
+            if (count > 2) items[i].z = at[2];
+            if (count > 3) items[i].w = at[3];
+        }
     }
 
     __device__ void store(Panel<kLength, kDepth>& panel) const {

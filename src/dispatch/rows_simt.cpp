@@ -110,7 +110,7 @@ Prediction v1_predict(const Problem& p, const Config& config, const Target& targ
 // in the machine code for sm_90a: the instructions around the multiply-adds and their loads.
 
 constexpr double kIssueSlots = 4;          // of an SM, a clock
-constexpr double kStepInstructions = 120;  // of a warp, a step: addresses, copies, barrier
+constexpr double kStepInstructions = 100;  // of a warp, a step: addresses, copies, barrier
 constexpr double kStoreInstructions = 17;  // of a warp, an element a lane: epilogue and store
 constexpr double kGlobalClk = 900;         // from asking global memory to having the values
 
