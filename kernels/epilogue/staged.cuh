@@ -8,6 +8,13 @@
 
 namespace carat_kernel {
 
+// Which epilogues are better staged than unrolled over a thread's accumulators: those that read C, write D's columns, or
+// have many instructions. The host asks the same (dispatch/rows_wgmma.cpp), to set shared memory aside.
+template <class Config>
+__device__ constexpr bool wants_staging() {
+    return !Config::kRowMajorD || Config::kHasC || Config::kActivation > kActRelu;
+}
+
 // kPad: floats between two lines, against bank conflicts.
 template <class Config, int kRows, int kCols, int kPad>
 struct StagedPart {

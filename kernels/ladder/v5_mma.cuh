@@ -42,7 +42,7 @@ struct V5 {
     };
 
     // A strip of the warp's accumulators, where the epilogue is too much to be written out for each of them.
-    static constexpr bool kStaged = !Config::kRowMajorD || Config::kHasC || Config::kActivation > kActRelu;
+    static constexpr bool kStaged = wants_staging<Config>();
     using Part = StagedPart<Config, 16, 8 * kBlocksAcross, Config::kRowMajorD ? 8 : 4>;
     static_assert(Part::kBytes * (Config::kThreads / 32) <= Config::kStages * kStageBytes, "they take a stage's place");
 

@@ -54,7 +54,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
             }
         }
         wgmma_wait<0>();
-        store_direct<Config>(params, scalars, accumulators, tile, row);
+        store_fragments<Config>(params, scalars, accumulators, tile, row, stages.boxes(warpgroup_index()), 0);
         __syncthreads();  // the next tile's copies go into the stages of the last products
     }
 }

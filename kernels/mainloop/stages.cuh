@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // stages.cuh: the ring of stages in shared memory between the copies and the tensor cores: where its parts lie, how a
 // stage is filled, and the products of a tile over it.
-// Layout of dynamic shared memory: kStages x (A, B), the store boxes of each consumer (if Config::kBulkStore), then for
-// each stage a barrier `full` and a barrier `empty`. The host computes the same size (rows_wgmma.cpp).
+// Layout of dynamic shared memory: kStages x (A, B), the boxes of each consumer's stores (unless they go straight from
+// registers), then for each stage a barrier `full` and a barrier `empty`. The host computes the same size (rows_wgmma.cpp).
 #pragma once
 
 #include <mainloop/operand_tile.cuh>
@@ -21,14 +21,19 @@ struct Stages {
     using TileA = OperandTile<Config::kRowMajorA, Config::kBM>;
     using TileB = OperandTile<!Config::kRowMajorB, Config::kBN>;
     static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
-    static constexpr int kBoxesOfConsumer = Config::kBulkStore ? kStoreBoxes * kStoreBoxBytes : 0;
+    static constexpr int kBoxesOfConsumer =
+        Config::kBulkStore || wants_staging<Config>() ? kStoreBoxes * kStoreBoxBytes : 0;
 
     unsigned memory = shared_address(dynamic_shared());
 
     __device__ unsigned a(int stage) const { return memory + stage * kStageBytes; }
     __device__ unsigned b(int stage) const { return a(stage) + TileA::kBytes; }
-    __device__ unsigned boxes(int consumer) const { return a(Config::kStages) + consumer * kBoxesOfConsumer; }
-    __device__ unsigned full(int stage) const { return boxes(Config::kConsumers) + stage * 2 * kBarrierBytes; }
+    __device__ static char* boxes(int consumer) {
+        return dynamic_shared() + Config::kStages * kStageBytes + consumer * kBoxesOfConsumer;
+    }
+    __device__ unsigned full(int stage) const {
+        return a(Config::kStages) + Config::kConsumers * kBoxesOfConsumer + stage * 2 * kBarrierBytes;
+    }
     __device__ unsigned empty(int stage) const { return full(stage) + kBarrierBytes; }
 
     // One thread. releases: how many arrivals empty a stage.

@@ -3,6 +3,9 @@
 // through the epilogue and stored
 // - by its thread (store_direct): any order, pitch and type of D. A warp writes 8 rows of 16 bytes at once: half-used
 //   sectors.
+// - staged (store_staged): 16 x 32 elements of a warp at a time go through shared memory in f32, and the epilogue runs in
+//   a loop, along D's lines. For what reads C, for column-major D, and for activations of many instructions, which
+//   unrolled over 128 accumulators would take the compiler ten seconds.
 // - in bulk (store_bulk): 64 x 64 elements at a time go through shared memory by stmatrix, and one thread asks the copy
 //   engine to store them: whole lines, no addresses, edges clipped by the engine. For row-major D of a 16-bit type whose
 //   address and pitch are multiples of 16 bytes.
@@ -10,9 +13,11 @@
 
 #include <shared/swizzle.h>
 #include <epilogue/fragment.cuh>
+#include <epilogue/staged.cuh>
 #include <ptx/block.cuh>
 #include <ptx/bulk_copy.cuh>
 #include <ptx/ldmatrix.cuh>
+#include <ptx/shared.cuh>
 #include <scheduler/linear_tiles.cuh>
 
 namespace carat_kernel {
@@ -40,6 +45,34 @@ __device__ void store_direct(const GemmParams& params, const Scalars& scalars,
 
 constexpr int kStoreBoxBytes = 64 * kLineBytes;  // 64 x 64 elements of 16 bits
 constexpr int kStoreBoxes = 2;                   // of a warpgroup: one is filled while the other is stored
+constexpr int kStagedCols = 32;
+
+// `parts`: shared memory of this warpgroup's four warps, 16-byte aligned.
+template <class Config, int kBlocks>
+__device__ void store_staged(const GemmParams& params, const Scalars& scalars,
+                             const float (&accumulators)[kBlocks][Config::kBN / 2], const Tile& tile, int row,
+                             char* parts) {
+    using Part = StagedPart<Config, 16, kStagedCols, Config::kRowMajorD ? 8 : 4>;
+    static_assert(4 * Part::kBytes <= kStoreBoxes * kStoreBoxBytes);
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpThreads;
+    float* const part = reinterpret_cast<float*>(parts + warp * Part::kBytes);
+    Largest<Config> largest;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+        for (int col = 0; col < Config::kBN; col += kStagedCols) {
+            __syncwarp();  // the part before is read
+#pragma unroll
+            for (int e = 0; e < kStagedCols / 2; ++e)
+                part[Part::at(lane / 4 + e % 4 / 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2)] =
+                    accumulators[block][col / 2 + e];
+            __syncwarp();
+            Part::finish(params, scalars, part, tile.batch, tile.row + row + block * 64 + warp * 16, tile.col + col,
+                         largest);
+        }
+    largest.publish(params);
+}
 
 // An accumulator through the epilogue; 0 for an element outside of D, of which nothing may be read.
 template <class Config>
@@ -112,13 +145,15 @@ __device__ void finish_stores() {
         if (threadIdx.x % kWarpgroupThreads == 0) bulk_store_wait_read<0>();
 }
 
-// In the way that Config::kBulkStore says.
+// In the way that Config says. boxes: shared memory of this warpgroup, of kStoreBoxes boxes.
 template <class Config, int kBlocks>
 __device__ void store_fragments(const BulkGemmParams& params, const Scalars& scalars,
                                 const float (&accumulators)[kBlocks][Config::kBN / 2], const Tile& tile, int row,
-                                unsigned boxes, int barrier) {
+                                char* boxes, int barrier) {
     if constexpr (Config::kBulkStore)
-        store_bulk<Config>(params, scalars, accumulators, tile, row, boxes, barrier);
+        store_bulk<Config>(params, scalars, accumulators, tile, row, shared_address(boxes), barrier);
+    else if constexpr (wants_staging<Config>())
+        store_staged<Config>(params, scalars, accumulators, tile, row, boxes);
     else
         store_direct<Config>(params, scalars, accumulators, tile, row);
 }

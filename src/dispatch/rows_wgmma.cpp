@@ -70,10 +70,10 @@ struct Rung {
 };
 
 // The layout of kernels/mainloop/stages.cuh.
-int64_t shared_bytes(const Config& config, bool bulk_store) {
+int64_t shared_bytes(const Config& config, bool boxes) {
     constexpr int64_t kStoreBoxes = 2 * 64 * 64 * kElementBytes;
     const int64_t stage = int64_t(config.bm + config.bn) * kDepth * kElementBytes;
-    return config.stages * (stage + 16) + (bulk_store ? kConsumers * kStoreBoxes : 0);
+    return config.stages * (stage + 16) + (boxes ? kConsumers * kStoreBoxes : 0);
 }
 
 CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung, const Target& target,
@@ -83,8 +83,11 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung,
     const int cluster_m = maps ? std::max(config.cluster_m, 1) : 1,
               cluster_n = maps ? std::max(config.cluster_n, 1) : 1;
     const int blocks = cluster_m * cluster_n;
+    const carat_epilogue& e = p.epilogue;
+    // wants_staging() of kernels/epilogue/staged.cuh.
+    const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || e.activation > CARAT_ACT_RELU;
     bool bulk_store = false;
-    if (rung.specialized && maps && p.d.dtype != CARAT_F32 && p.d.order == CARAT_ROW_MAJOR) {
+    if (rung.specialized && maps && !staged && p.d.dtype != CARAT_F32) {
         const cuda::TensorMapDesc d = bulk_map(p.d, {p.m, p.n}, batch, 64, 64);
         if (takes_bulk(d)) maps->d = d, bulk_store = true;
     }
@@ -100,7 +103,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung,
     kernel.shape.threads = rung.specialized ? 384 : 256;
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
     kernel.shape.cluster_x = unsigned(blocks);
-    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config, bulk_store));
+    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config, bulk_store || staged));
     const auto constant = [&](const char* name, const std::string& value) {
         kernel.constants.emplace_back(name, value);
     };
