@@ -126,8 +126,8 @@ __device__ void v3_double_buffer(const GemmParams& params) {
             fragments[0].load(buffers[current], mine, 0);
         }
         i64 left = depth;
-        for (; left > kBK; left -= kBK) {
-            load(left - kBK);
+        for (; left >= kBK; left -= kBK) {
+            load(left - kBK);  // after the last whole step nothing, so zeros go to the other buffer
 #pragma unroll
             for (int k = 0; k < kBK; ++k) {
                 if (k + 1 == kBK) store(buffers[current ^= 1]);
