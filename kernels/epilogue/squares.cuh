@@ -26,9 +26,9 @@ __device__ inline int quad_count(i64 at, i64 end) {
     return end - at >= 4 ? 4 : end > at ? static_cast<int>(end - at) : 0;
 }
 
-// Element (row, col) of D is that of sums[0][0]. All threads of a warp must call it. Destroys `sums`: the loop over lines
-// is not unrolled (kTM kTN copies of an erfc are tens of kilobytes of code), so it always takes line 0 and moves the
-// others up, for registers cannot be indexed.
+// Element (row, col) of D is that of sums[0][0]. All threads of a warp must call it. Destroys `sums`: the loop over
+// lines is not unrolled (kTM kTN copies of an erfc are tens of kilobytes of code), so it always takes line 0 and moves
+// the others up, for registers cannot be indexed.
 template <class Config, int kTM, int kTN>
 __device__ void write_squares(const GemmParams& params, const Scalars& scalars, i64 batch, i64 row, i64 col,
                               float (&sums)[kTM][kTN]) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// v2_registers.cuh: rung 2 of the ladder: a thread computes kTM x kTN elements of D instead of one. It reads kTM values of
-// A and kTN of B from shared memory and multiplies each with each: a value is used kTN or kTM times out of a register.
+// v2_registers.cuh: rung 2 of the ladder: a thread computes kTM x kTN elements of D instead of one. It reads kTM values
+// of A and kTN of B from shared memory and multiplies each with each: a value is used kTN or kTM times from a register.
 //
-// Against shared memory: rung 1 reads 8 bytes for 2 FLOP (0.25 FLOP/byte); here 4 (kTM + kTN) bytes serve 2 kTM kTN FLOP,
-// 2 FLOP/byte at 8 x 8. In passes through shared memory: rung 1 takes two for each multiply-add of a warp; here a load of
-// 16 bytes takes two, so 8 serve 64 multiply-adds, and the f32 units, which do four a clock, are busy twice as long as
-// shared memory is. In instructions: 16 multiply-adds a load, where rung 1 has two loads a multiply-add.
+// Against shared memory: rung 1 reads 8 bytes for 2 FLOP (0.25 FLOP/byte); here 4 (kTM + kTN) bytes serve 2 kTM kTN
+// FLOP, 2 FLOP/byte at 8 x 8. In passes through shared memory: rung 1 takes two for each multiply-add of a warp; here a
+// load of 16 bytes should take two, so 8 serve 64 multiply-adds, and the f32 units, which do four a clock, are busy
+// twice as long as shared memory is. In instructions: 16 multiply-adds a load, where rung 1 has two loads for one.
 // Against global memory: a tile of 128 x 128 makes 32 FLOP/byte, four times rung 1.
 // What is left: a block that copies does not multiply, and only the other block of its SM fills that time. Rung 3 does
 // both at once.
@@ -14,9 +14,9 @@
 //   contiguous and goes in loads of 16 bytes.
 // - A lane's rows and columns come in squares of 4 x 4 (epilogue/squares.cuh): at a load of 16 bytes the 8 lanes across
 //   read 128 contiguous bytes of B, all 32 banks once, and the 4 lanes down 64 of A; the others read what they read.
-// - Copies are coalesced in every layout: threads walk the operand's contiguous dimension, 8 elements (one 32-byte sector)
-//   or a whole line at a time. With a row of the panel 4 floats longer than its elements, a warp that walks 8 values of k
-//   and 4 rows writes to 32 different banks.
+// - Copies are coalesced in every layout: threads walk the operand's contiguous dimension, 8 elements (one 32-byte
+//   sector) or a whole line at a time. With a row of the panel 4 floats longer than its elements, a warp that walks 8
+//   values of k and 4 rows writes to 32 different banks.
 // - The end of K runs only over its real elements, so the sums are those of rung 0, bit for bit.
 // Measured: see docs/ladder.md
 #pragma once

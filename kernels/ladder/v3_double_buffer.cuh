@@ -3,14 +3,14 @@
 // copies 16 bytes at a time.
 //
 // A block of rung 2 waits from asking global memory until it has the values, at every step of K. Here
-// - the loads of the next panels are issued before the multiplications of the current, into registers, and the values go
-//   to the other of two buffers after them: they have the whole step to arrive, and one barrier a step is enough;
+// - the loads of the next panels are issued before the multiplications of the current, into registers, and the values
+//   go to the other of two buffers after them: they have the whole step to arrive, and one barrier a step is enough;
 // - a thread's values for the next k are read from shared memory before those of the current are multiplied, across the
 //   barrier, too;
 // - a load of 16 bytes replaces four, which leaves their issue slots to multiply-adds.
-// A thread has 8 x 16 elements, so 6 loads from shared memory serve 128 multiply-adds (8 x 8: 4 serve 64). With a step's
-// copies that leaves 89 % of the issued instructions to multiply-adds at kBK = 8 and 91 % at 16 (counted in the machine
-// code), which bounds what the rung can reach.
+// A thread has 8 x 16 elements, so 6 loads from shared memory serve 128 multiply-adds (8 x 8: 4 serve 64). With a
+// step's copies that leaves 89 % of the issued instructions to multiply-adds at kBK = 8 and 91 % at 16 (counted in the
+// machine code), which bounds what the rung can reach.
 //
 // An operand whose address or leading dimension is not a multiple of 16 bytes is loaded float by float, and so is what
 // crosses its edge; the rest of the kernel does not change.
@@ -126,8 +126,8 @@ __device__ void v3_double_buffer(const GemmParams& params) {
             fragments[0].load(buffers[current], mine, 0);
         }
         i64 left = depth;
-        for (; left > kBK; left -= kBK) {
-            load(left - kBK);
+        for (; left >= kBK; left -= kBK) {
+            load(left - kBK);  // after the last whole step nothing, so zeros go to the other buffer
 #pragma unroll
             for (int k = 0; k < kBK; ++k) {
                 if (k + 1 == kBK) store(buffers[current ^= 1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// panels.cuh: tiles of f32 operands in shared memory with K as the slow dimension, so that what a thread reads for one k
-// is contiguous; and how the threads of a block walk them.
+// panels.cuh: tiles of f32 operands in shared memory with K as the slow dimension, so that what a thread reads for one
+// k is contiguous; and how the threads of a block walk them.
 #pragma once
 
 #include <scheduler/linear_tiles.cuh>
@@ -41,8 +41,8 @@ __device__ Operand operand_b(const GemmParams& params, const Tile& tile) {
             Config::kRowMajorB ? s.row : s.col, params.n - tile.col};
 }
 
-// How kThreads threads walk a panel, kWidth contiguous elements each, in passes. kAlongK: the operand is contiguous along
-// K, and 8 / kWidth threads take 8 elements of a row.
+// How kThreads threads walk a panel, kWidth contiguous elements each, in passes. kAlongK: the operand is contiguous
+// along K, and 8 / kWidth threads take 8 elements of a row.
 template <bool kAlongK, int kLength, int kDepth, int kThreads, int kWidth>
 struct Walk {
     static constexpr int kLanes = (kAlongK ? 8 : kLength) / kWidth;  // threads side by side

@@ -10,8 +10,8 @@
 namespace carat {
 namespace {
 
-// Threads that an SM is to hold, as the compiler's bound on registers. v1 waits at barriers, so all it can (3.95 TFLOP/s
-// with 1024 at 2048^3, 4.78 with 2048); v0 has none, and its widest epilogue spills below 42 registers.
+// Threads that an SM is to hold, as the compiler's bound on registers. v1 waits at barriers, so all it can (3.95
+// TFLOP/s with 1024 at 2048^3, 4.78 with 2048); v0 has none, and its widest epilogue spills below 42 registers.
 constexpr unsigned kResidentV0 = 1536, kResidentV1 = 2048;
 
 // A warp along D's contiguous dimension, eight of them a block.
@@ -58,8 +58,8 @@ unsigned threads_of(const Config& config) {
     return unsigned(config.bm * config.bn / (std::max(config.tm, 1) * std::max(config.tn, 1)));
 }
 
-// Threads that an SM is to hold where each has tm x tn accumulators: 65536 registers give them 128, 168 or 255 each, the
-// least steps at which nothing spills.
+// Threads that an SM is to hold where each has tm x tn accumulators: 65536 registers give them 128, 168 or 255 each,
+// the least steps at which nothing spills.
 unsigned resident_threads(const Config& config) {
     if (config.tm * config.tn > 64) return 256;
     return config.tm * config.tn == 64 && config.stages > 1 ? 384 : 512;
@@ -106,8 +106,8 @@ Prediction v1_predict(const Problem& p, const Config& config, const Target& targ
 
 // ---------------------------------------------------------------- cost of rungs 2 and 3
 // Assumed and not yet calibrated: an SM issues four instructions a clock and every multiply-add takes one of the slots;
-// shared memory serves half a warp's loads of 16 bytes in a clock; nothing else stalls a block that has its data. Counted
-// in the machine code for sm_90a: the instructions around the multiply-adds and their loads.
+// shared memory serves half a warp's loads of 16 bytes in a clock; nothing else stalls a block that has its data.
+// Counted in the machine code for sm_90a: the instructions around the multiply-adds and their loads.
 
 constexpr double kIssueSlots = 4;          // of an SM, a clock
 constexpr double kStepInstructions = 100;  // of a warp, a step: addresses, copies, barrier
@@ -131,8 +131,8 @@ TileCost register_tile_cost(const Config& c) {
     return cost;
 }
 
-// Where SMs have few blocks, a step takes as long as its data and its warps' instructions: one after the other in rung 2,
-// at once in rung 3.
+// Where SMs have few blocks, a step takes as long as its data and its warps' instructions: one after the other in rung
+// 2, at once in rung 3.
 Prediction predict_register_tiles(const Problem& p, const Config& c, const Target& target, bool overlapped) {
     const TileCost cost = register_tile_cost(c);
     const int units = std::max(target.units, 1);
