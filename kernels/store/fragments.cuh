@@ -125,7 +125,9 @@ __device__ void store_bulk(const BulkGemmParams& params, const Scalars& scalars,
         for (int part = 0; part < Config::kBN / 64; ++part) {
             const unsigned box = boxes + (block * (Config::kBN / 64) + part) % kStoreBoxes * kStoreBoxBytes;
             const i64 i = tile.row + row + block * 64, j = tile.col + part * 64;
-            if (leader) bulk_store_wait_read<kStoreBoxes - 1>();
+            // At a tile's begin all boxes: how many the tile before had may be odd.
+            if (leader && block + part == 0) bulk_store_wait_read<0>();
+            if (leader && block + part != 0) bulk_store_wait_read<kStoreBoxes - 1>();
             named_barrier<kWarpgroupThreads>(barrier);  // the box is free
             fill_box<Config>(params, scalars, largest, accumulators[block] + part * 32, box, tile.batch, i, j);
             async_proxy_fence();

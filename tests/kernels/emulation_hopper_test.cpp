@@ -59,10 +59,13 @@ struct ConfigOf : Rung, Layout, Types, Epilogue {
     static constexpr int kBM = 128 * Rung::kBlocks64, kBN = N, kBK = 64, kTM = Rung::kBlocks64, kTN = 1;
     static constexpr int kStages = Stages, kConsumers = 2;
     static constexpr bool kBulk = Bulk;
+    static constexpr bool kStaged =
+        !Layout::kRowMajorD || Epilogue::kHasC || Epilogue::kActivation > carat_shared::kActRelu;
     static constexpr bool kBulkStore =
-        Bulk && Rung::kSpecialized && Layout::kRowMajorD && Types::kTypeD != carat_shared::kTypeF32;
+        Bulk && Rung::kSpecialized && !kStaged && Types::kTypeD != carat_shared::kTypeF32;
     // Of src/dispatch/rows_wgmma.cpp.
-    static constexpr unsigned kSharedBytes = Stages * ((kBM + N) * 64 * 2 + 16) + (kBulkStore ? 4 * 8192 : 0);
+    static constexpr unsigned kSharedBytes =
+        Stages * ((kBM + N) * 64 * 2 + 16) + (kBulkStore || kStaged ? 4 * 8192 : 0);
 };
 
 using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
