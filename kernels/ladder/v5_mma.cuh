@@ -82,8 +82,22 @@ struct V5 {
                                              fragments.b[j / 2][j % 2 * 2 + 1]);
     }
 
-    // The pipeline over K. Stage s of shared memory holds step s, s + kStages, ... While step k is multiplied, the copies
-    // of step k + kStages - 1 go into the stage that step k - 1 was read from, and the fragments run one k16 step ahead.
+    // The pipeline over K. Stage s of shared memory holds step s, s + kStages, ... start() asks for the first kStages - 1.
+    template <bool kAligned>
+    static __device__ void start(CopyA& a, CopyB& b) {
+        const unsigned first = shared_address(dynamic_shared());
+#pragma unroll 1
+        for (int stage = 0; stage < Config::kStages - 1; ++stage) {
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) copy<kAligned>(a, b, first + stage * kStageBytes, step);
+            cp_async_commit_group();
+            a.advance();
+            b.advance();
+        }
+    }
+
+    // While step k is multiplied, the copies of step k + kStages - 1 go into the stage that step k - 1 was read from, and the
+    // fragments run one k16 step ahead.
     template <bool kAligned>
     static __device__ void accumulate(CopyA& a, CopyB& b, i64 depth, float (&d)[kBlocksDown][4 * kBlocksAcross]) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -99,13 +113,6 @@ struct V5 {
         };
         const auto next = [&](unsigned stage) { return stage + kStageBytes == end ? first : stage + kStageBytes; };
 
-        for (unsigned stage = first; stage != end - kStageBytes; stage += kStageBytes) {
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) copy<kAligned>(a, b, stage, step);
-            cp_async_commit_group();
-            a.advance();
-            b.advance();
-        }
         cp_async_wait_group<Config::kStages - 2>();
         __syncthreads();
         unsigned read = first, write = end - kStageBytes;
@@ -160,30 +167,52 @@ struct V5 {
     }
 };
 
+// Blocks take tile after tile. The first copies of the next tile are asked for before this one is stored, unless the
+// store goes through shared memory.
+template <class Config, bool kAligned>
+__device__ void v5_tiles(const GemmParams& params, const Scalars& scalars, i64 depth) {
+    using Kernel = V5<Config>;
+    const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
+    const Strided &as = params.a_strides, &bs = params.b_strides;
+    const int thread = static_cast<int>(threadIdx.x);
+    const auto copy_a = [&](const Tile& tile) {
+        return typename Kernel::CopyA(static_cast<const unsigned short*>(params.a) + tile.batch * as.batch, as.row,
+                                      as.col, params.m, depth, tile.row, 0, thread);
+    };
+    const auto copy_b = [&](const Tile& tile) {
+        return typename Kernel::CopyB(static_cast<const unsigned short*>(params.b) + tile.batch * bs.batch, bs.col,
+                                      bs.row, params.n, depth, tile.col, 0, thread);
+    };
+    Tile tile = walk.at(blockIdx.x);
+    typename Kernel::CopyA a = copy_a(tile);
+    typename Kernel::CopyB b = copy_b(tile);
+    if (depth > 0) Kernel::template start<kAligned>(a, b);
+    for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
+        float d[Kernel::kBlocksDown][4 * Kernel::kBlocksAcross] = {};
+        if (depth > 0) Kernel::template accumulate<kAligned>(a, b, depth, d);
+        const Tile done = tile;
+        if (index + gridDim.x < walk.count) tile = walk.at(index + gridDim.x);
+        if (Kernel::kStaged) Kernel::finish(params, scalars, done, d);
+        if (depth > 0 && index + gridDim.x < walk.count) {
+            a = copy_a(tile);
+            b = copy_b(tile);
+            Kernel::template start<kAligned>(a, b);
+        }
+        if (!Kernel::kStaged) Kernel::finish(params, scalars, done, d);
+    }
+}
+
 template <class Config>
 __device__ void v5_mma(const GemmParams& params) {
     using Kernel = V5<Config>;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
-    const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
     const Strided &as = params.a_strides, &bs = params.b_strides;
-    const int thread = static_cast<int>(threadIdx.x);
-
-    for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
-        const Tile tile = walk.at(index);
-        float d[Kernel::kBlocksDown][4 * Kernel::kBlocksAcross] = {};
-        if (depth > 0) {
-            typename Kernel::CopyA a(static_cast<const unsigned short*>(params.a) + tile.batch * as.batch, as.row,
-                                     as.col, params.m, depth, tile.row, 0, thread);
-            typename Kernel::CopyB b(static_cast<const unsigned short*>(params.b) + tile.batch * bs.batch, bs.col,
-                                     bs.row, params.n, depth, tile.col, 0, thread);
-            if (a.aligned() && b.aligned())
-                Kernel::template accumulate<true>(a, b, depth, d);
-            else
-                Kernel::template accumulate<false>(a, b, depth, d);
-        }
-        Kernel::finish(params, scalars, tile, d);
-    }
+    if (Kernel::CopyA::aligned(params.a, as.row, as.col, as.batch, params.m, params.k) &&
+        Kernel::CopyB::aligned(params.b, bs.col, bs.row, bs.batch, params.n, params.k))
+        v5_tiles<Config, true>(params, scalars, depth);
+    else
+        v5_tiles<Config, false>(params, scalars, depth);
 }
 
 }  // namespace carat_kernel

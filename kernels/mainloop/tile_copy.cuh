@@ -41,13 +41,15 @@ class TileCopy {
         line_stride_ = kKMajor ? mn_stride : k_stride;
         mn_left_ = static_cast<int>(mn_extent - mn < kRows ? mn_extent - mn : kRows);
         k_left_ = k_extent - k;
-        whole_ = (kKMajor ? k_extent : mn_extent) % 8 == 0;
         offset_ = kPitch == kSwizzled ? carat_shared::swizzle_128(line, thread % 8) : line * kPitch + thread % 8 * 16;
     }
 
-    // Whether copy_async() may be used; the same in all threads.
-    __device__ bool aligned() const {
-        return whole_ && line_stride_ % 8 == 0 && reinterpret_cast<unsigned long long>(from_) % 16 == 0;
+    // Whether copy_async() may be used: all chunks of all tiles of the batch are at multiples of 16 bytes, and none is cut
+    // by an extent.
+    __device__ static bool aligned(const void* base, i64 mn_stride, i64 k_stride, i64 batch_stride, i64 mn_extent,
+                                   i64 k_extent) {
+        return (kKMajor ? k_extent : mn_extent) % 8 == 0 && (kKMajor ? mn_stride : k_stride) % 8 == 0 &&
+               batch_stride % 8 == 0 && reinterpret_cast<unsigned long long>(base) % 16 == 0;
     }
 
     // tile: the shared address of the tile. Each pass copies one chunk a thread; 0 <= pass < kPasses makes the tile.
@@ -105,7 +107,6 @@ class TileCopy {
     i64 k_left_;  // from there to the extents
     int mn_left_;
     int offset_;
-    bool whole_;  // no chunk is cut by an extent
 };
 
 }  // namespace carat_kernel

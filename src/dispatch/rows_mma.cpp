@@ -5,6 +5,7 @@
 
 #include "dispatch/cuda_kernel.hpp"
 #include "dispatch/ladder.hpp"
+#include "dispatch/runtime.hpp"
 
 namespace carat {
 namespace {
@@ -37,7 +38,7 @@ std::vector<Config> v4_candidates(const Problem& p, const Target& target) {
 
 // Each tile with as many stages as the block's shared memory holds, up to four.
 std::vector<Config> v5_candidates(const Problem& p, const Target& target) {
-    constexpr int kTiles[][2] = {{128, 256}, {256, 128}, {128, 128}};
+    constexpr int kTiles[][2] = {{128, 256}, {128, 128}};
     std::vector<Config> configs;
     for (const auto& [bm, bn] : kTiles) {
         Config config = rung_config("v5_mma", p, bm, bn, 64);
@@ -90,13 +91,13 @@ Prediction v5_predict(const Problem& p, const Config& config, const Target& targ
 // ---------------------------------------------------------------- prepare
 
 Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config& config, Runtime& runtime,
-                                                 const char* include, const char* function) {
+                                                 const char* include, const char* function, int64_t most_blocks) {
     CudaKernel kernel;
     kernel.include = include;
     kernel.function = function;
     kernel.shape.threads = kThreads;
     // More tiles than blocks are dealt in a grid-stride loop.
-    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(tile_count(p, config), 1, kMaxGridX));
+    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(tile_count(p, config), 1, most_blocks));
     kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config));
     kernel.constants = epilogue_constants(p);
     kernel.constants.emplace_back("kThreads", std::to_string(kThreads));
@@ -104,11 +105,12 @@ Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config&
 }
 
 Result<std::unique_ptr<Executable>> v4_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_rung(p, config, runtime, "ladder/v4_wmma.cuh", "carat_kernel::v4_wmma");
+    return prepare_rung(p, config, runtime, "ladder/v4_wmma.cuh", "carat_kernel::v4_wmma", kMaxGridX);
 }
 
 Result<std::unique_ptr<Executable>> v5_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_rung(p, config, runtime, "ladder/v5_mma.cuh", "carat_kernel::v5_mma");
+    return prepare_rung(p, config, runtime, "ladder/v5_mma.cuh", "carat_kernel::v5_mma",
+                        std::max(runtime.target.units, 1));
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung,
     bool bulk_store = false;
     if (rung.specialized && maps && !staged && p.d.dtype != CARAT_F32) {
         const cuda::TensorMapDesc d = bulk_map(p.d, {p.m, p.n}, batch, 64, 64);
-        if (takes_bulk(d)) maps->d = d, bulk_store = true;
+        // A store is clipped in pieces of 16 bytes: where a row ends within one, the engine would write beyond it.
+        if (takes_bulk(d) && p.n % 8 == 0) maps->d = d, bulk_store = true;
     }
     const int64_t clusters = ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.n, config.bn * cluster_n) * batch;
     const int64_t most = rung.specialized ? target.units / blocks : kMaxGridX;

@@ -200,7 +200,7 @@ void expect_copied(bool async, i64 mn_extent, i64 k_extent, i64 pitch, i64 offse
         Copy copy(matrix.data(), matrix.strides.row, matrix.strides.col, mn_extent, k_extent, mn0, k0 - 64,
                   int(threadIdx.x));
         copy.advance();
-        EXPECT_EQ(copy.aligned(), async);
+        EXPECT_EQ(Copy::aligned(matrix.data(), matrix.strides.row, matrix.strides.col, 0, mn_extent, k_extent), async);
         if (!async) return copy.copy(1024);
         for (int pass = 0; pass < Copy::kPasses; ++pass) copy.copy_async(pass, 1024);
         carat_kernel::cp_async_commit_group();

@@ -104,10 +104,18 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     return params;
 }
 
+// What the rows take where D's rows are no multiple of 16 bytes.
+template <class Config>
+struct WithoutBulkStore : Config {
+    static constexpr bool kBulkStore = false;
+};
+
 // In so many clusters (0: as many as there are tiles); "" or what is wrong.
 template <class Config>
 std::string run(GemmCase& gemm, unsigned clusters = 0, Launch launch = {}, const carat_operands* operands = nullptr) {
     const Problem& p = gemm.problem;
+    if constexpr (Config::kBulkStore)
+        if (p.n % 8 != 0) return run<WithoutBulkStore<Config>>(gemm, clusters, launch, operands);
     float amax = 0;
     carat_operands given = operands ? *operands : gemm.operands();
     if (p.epilogue.amax) given.amax = &amax;

@@ -125,6 +125,10 @@ inline HostStores::Thread& my_stores() {
 inline void bulk_store(const BulkMap& map, unsigned from, int x, int y, int z) {
     const Box box(map, from, x, y, z);
     const unsigned rank = host_cuda::cluster_rank();
+    // Seen on an H200: elements of D's padding within the last 16 bytes of a row were written.
+    if (box.map.dims[0] * box.element() % 16 != 0)
+        host_cuda::fail(fmt::format("{} clips in pieces of 16 bytes, but a row has {}", box.text("a bulk store"),
+                                    box.map.dims[0] * box.element()));
     shared_pointer(box.address, box.bytes());
     box.for_each([&](unsigned at, const char*) { unfenced_writes(rank).check(at, "a bulk store reads"); });
     const HostStores::Count count = my_stores().open;
