@@ -53,17 +53,16 @@ struct V8 : Specialized {
     }
 };
 
-// kBulkStore as the rows choose it, if the pitch of D allows.
 template <class Rung, int N, int Stages, class Layout, class Types, bool Bulk = true, class Epilogue = NoEpilogue>
 struct ConfigOf : Rung, Layout, Types, Epilogue {
     static constexpr int kBM = 128 * Rung::kBlocks64, kBN = N, kBK = 64, kTM = Rung::kBlocks64, kTN = 1;
     static constexpr int kStages = Stages, kConsumers = 2;
-    static constexpr bool kBulk = Bulk;
+    // As src/dispatch/rows_wgmma.cpp works them out, if the pitch of D allows bulk stores.
     static constexpr bool kStaged =
         !Layout::kRowMajorD || Epilogue::kHasC || Epilogue::kActivation > carat_shared::kActRelu;
+    static constexpr bool kBulk = Bulk;
     static constexpr bool kBulkStore =
         Bulk && Rung::kSpecialized && !kStaged && Types::kTypeD != carat_shared::kTypeF32;
-    // Of src/dispatch/rows_wgmma.cpp.
     static constexpr unsigned kSharedBytes =
         Stages * ((kBM + N) * 64 * 2 + 16) + (kBulkStore || kStaged ? 4 * 8192 : 0);
 };
@@ -264,33 +263,39 @@ TEST(HopperProtocol, V8OfColumns) {
 
 // ---------------------------------------------------------------- epilogues and what must not be read
 
+// All of the epilogue that bulk stores take; with C it goes through shared memory as f32.
+template <bool C>
 struct Everything {
-    static constexpr bool kDeviceScalars = true, kHasC = true, kClamp = true, kAmax = true;
+    static constexpr bool kDeviceScalars = true, kHasC = C, kClamp = true, kAmax = true;
     static constexpr int kBias = CARAT_BIAS_N, kActivation = CARAT_ACT_RELU, kGate = CARAT_GATE_NONE;
     static constexpr int kOutScale = CARAT_OUT_SCALE_ROW;
 };
 
-template <class Rung, class Types, bool D>
+template <class Rung, class Types, bool C, bool D>
 void expect_everything() {
-    using Config = ConfigOf<Rung, 64, 2, LayoutOf<true, false, D>, Types, true, Everything>;
+    using Config = ConfigOf<Rung, 64, 2, LayoutOf<true, false, D>, Types, true, Everything<C>>;
     Problem p = make_problem(Config::types, 140, 72, 80, Config::layout(), D);
-    add_c(p);
+    set_pitch(p, Pitch::eights);
+    if (C) add_c(p);
     p.epilogue.scalars_on_device = 1;
     add_bias(p, CARAT_BIAS_N);
     p.epilogue.activation = CARAT_ACT_RELU;
     p.epilogue.clamp = 1, p.epilogue.clamp_lo = 3, p.epilogue.clamp_hi = 30;
     p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
     p.epilogue.amax = 1;
-    GemmCase gemm(p, Data::integers, 7, 2, -1, Place::aligned);
+    GemmCase gemm(p, Data::integers, 7, 2, C ? -1 : 0, Place::aligned);
     EXPECT_EQ(run<Config>(gemm, 1), "");
 }
 
 TEST(HopperEmulation, EpiloguesByEveryStore) {
-    expect_everything<V6, Bf16, true>();
-    expect_everything<V7, Bf16, true>();
-    expect_everything<V7, F16, false>();
-    expect_everything<V8<2, 1>, F16, true>();
-    expect_everything<V8<2, 1>, Bf16ToF32, true>();
+    expect_everything<V6, Bf16, true, true>();
+    expect_everything<V6, Bf16, false, true>();
+    expect_everything<V7, Bf16, true, true>();
+    expect_everything<V7, Bf16, false, true>();
+    expect_everything<V7, F16, true, false>();
+    expect_everything<V8<2, 1>, F16, false, true>();
+    expect_everything<V8<2, 1>, F16, true, true>();
+    expect_everything<V8<2, 1>, Bf16ToF32, false, true>();
 }
 
 struct WithC : NoEpilogue {
