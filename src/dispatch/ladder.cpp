@@ -9,7 +9,7 @@
 namespace carat {
 namespace {
 
-// What the L2 delivers to each SM when all of them pull at once (measured on an H200: 38 to 40).
+// What the L2 delivers to each SM when all of them pull at once, of a GPU whose L2 was not measured: as on an H200.
 constexpr double kL2BytesPerClk = 39;
 
 void require_common(const Problem& p, const Target& target, Requirements& r) {
@@ -89,9 +89,12 @@ Prediction predict_pipes(const Problem& p, const Config& config, const Target& t
     const auto pipe = [&](double clk, const char* bound) {
         return Prediction{steps * clk / clk_per_us + around_us, bound};
     };
+    // The L2 has a clock of its own: it does not slow down with SMs that are at the power limit.
+    const double l2_bytes_per_us =
+        target.l2_tb_per_s > 0 ? target.l2_tb_per_s * 1e6 / units : kL2BytesPerClk * clk_per_us;
     const Prediction candidates[] = {pipe(cost.math_clk, cost.math),
                                      pipe(cost.shared_clk, "shared memory"),
-                                     pipe(cost.global_bytes / kL2BytesPerClk, "L2"),
+                                     {steps * cost.global_bytes / l2_bytes_per_us + around_us, "L2"},
                                      {floor.memory_us + around_us, "memory"},
                                      {target.launch_us, "launch"}};
     return *std::max_element(std::begin(candidates), std::end(candidates),
