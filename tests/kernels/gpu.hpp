@@ -122,6 +122,12 @@ inline std::vector<Kernel> cuda_kernels(const Problem& problem, const Target& ta
     return kernels;
 }
 
+// A kernel prepared for one problem.
+struct Ready {
+    Kernel kernel;
+    std::unique_ptr<Executable> executable;
+};
+
 // A case to be made, and the candidates to run it on.
 struct CaseSpec {
     Problem problem;
@@ -149,10 +155,22 @@ class GpuTest : public testing::Test {
         return runtime;
     }
 
-    static std::unique_ptr<Executable> prepare(const Kernel& kernel, const Problem& problem, Runtime& runtime) {
-        auto executable = kernel.row->prepare(problem, kernel.config, runtime);
-        EXPECT_TRUE(executable.ok()) << executable.status().sentence();
-        return executable.ok() ? std::move(*executable) : nullptr;
+    // The kernels for a problem, compiled on all cores. One that cannot be prepared is a failure and left out.
+    static std::vector<Ready> ready_kernels(const Problem& problem, Runtime& runtime, int turn = kAllCandidates,
+                                            bool parallel = true) {
+        std::vector<Ready> ready;
+        for (const Kernel& kernel : cuda_kernels(problem, runtime.target, turn)) ready.push_back({kernel, nullptr});
+        for_each_index(int64_t(ready.size()), parallel, [&](int64_t i) {
+            Ready& one = ready[size_t(i)];
+            auto executable = one.kernel.row->prepare(problem, one.kernel.config, runtime);
+            EXPECT_TRUE(executable.ok()) << executable.status().sentence();
+            if (executable.ok()) one.executable = std::move(*executable);
+        });
+        std::erase_if(ready, [](const Ready& one) { return one.executable == nullptr; });
+        return ready;
+    }
+    std::vector<Ready> ready_kernels(const Problem& problem, int turn = kAllCandidates) {
+        return ready_kernels(problem, runtime_, turn);
     }
 
     // Executes and waits; "" or what is wrong.
@@ -164,20 +182,14 @@ class GpuTest : public testing::Test {
         return status.ok() ? "" : status.sentence();
     }
 
-    // One case on one kernel, verified.
-    std::string check(const Kernel& kernel, GemmCase& gemm) {
-        const auto executable = prepare(kernel, gemm.problem, runtime_);
-        if (!executable) return "not prepared";
-        const DeviceCase memory(*device_, gemm);
-        return named(kernel, check(*executable, gemm, memory, memory.operands(gemm)));
-    }
-
-    std::string check(const Executable& executable, GemmCase& gemm, const DeviceCase& memory,
-                      const carat_operands& operands) {
-        std::string error = run(executable, *device_, operands);
-        if (!error.empty()) return error;
-        const float amax = memory.fetch(gemm);
-        return gemm.verify(amax);
+    // Runs a case and verifies it.
+    std::string check(const Ready& ready, GemmCase& gemm, const DeviceCase& memory, const carat_operands& operands) {
+        std::string error = run(*ready.executable, *device_, operands);
+        if (error.empty()) {
+            const float amax = memory.fetch(gemm);
+            error = gemm.verify(amax);
+        }
+        return named(ready.kernel, error);
     }
 
     static std::string named(const Kernel& kernel, const std::string& error) {
@@ -186,28 +198,25 @@ class GpuTest : public testing::Test {
 
     struct Prepared {
         std::unique_ptr<GemmCase> gemm;
-        std::vector<Kernel> kernels;
-        std::vector<std::unique_ptr<Executable>> executables;
+        std::vector<Ready> kernels;
     };
 
     Prepared prepare(const CaseSpec& spec) {
         Prepared ready;
         ready.gemm = std::make_unique<GemmCase>(spec.problem, spec.data, 7, spec.alpha, spec.beta, spec.place);
         ready.gemm->expect();
-        ready.kernels = cuda_kernels(spec.problem, runtime_.target, spec.turn);
-        for (const Kernel& kernel : ready.kernels) ready.executables.push_back(prepare(kernel, spec.problem, runtime_));
+        ready.kernels = ready_kernels(spec.problem, runtime_, spec.turn, false);
         return ready;
     }
 
-    void run(Prepared& ready) {
-        GemmCase& gemm = *ready.gemm;
-        EXPECT_FALSE(ready.kernels.empty()) << "no row takes " << gemm.text();
+    void run(Prepared& prepared) {
+        GemmCase& gemm = *prepared.gemm;
+        EXPECT_FALSE(prepared.kernels.empty()) << "no row takes " << gemm.text();
         const DeviceCase memory(*device_, gemm);
-        for (size_t i = 0; i < ready.kernels.size(); ++i) {
-            if (!ready.executables[i]) continue;
+        for (const Ready& ready : prepared.kernels) {
             gemm.clear_d();
             memory.reset(gemm);
-            EXPECT_EQ(named(ready.kernels[i], check(*ready.executables[i], gemm, memory, memory.operands(gemm))), "");
+            EXPECT_EQ(check(ready, gemm, memory, memory.operands(gemm)), "");
         }
     }
 
@@ -220,9 +229,6 @@ class GpuTest : public testing::Test {
                            [&](int64_t i) { ready[size_t(i)] = prepare(specs[first + size_t(i)]); });
             for (Prepared& one : ready) run(one);
         }
-    }
-    void expect_right(const Problem& problem, Data data, double alpha = 1, double beta = 0) {
-        expect_right({{problem, data, alpha, beta}});
     }
 
     std::shared_ptr<cuda::Device> device_;

@@ -38,16 +38,14 @@ std::string run_on_own_stream(const cuda::Device& device, const Executable& exec
 
 TEST_F(GpuHost, EightThreadsOnStreamsOfTheirOwn) {
     for (const Types types : kBoth)
-        for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime_.target)) {
+        for (const Ready& ready : ready_kernels(small_problem(types))) {
             const Problem p = small_problem(types);
-            const auto executable = prepare(kernel, p, runtime_);
-            ASSERT_NE(executable, nullptr);
             std::vector<std::string> errors(8);
             std::vector<std::thread> threads;
             for (unsigned t = 0; t < 8; ++t)
-                threads.emplace_back([&, t] { errors[t] = run_on_own_stream(*device_, *executable, t, p); });
+                threads.emplace_back([&, t] { errors[t] = run_on_own_stream(*device_, *ready.executable, t, p); });
             for (std::thread& thread : threads) thread.join();
-            for (const std::string& error : errors) EXPECT_EQ(named(kernel, error), "");
+            for (const std::string& error : errors) EXPECT_EQ(named(ready.kernel, error), "");
         }
 }
 
@@ -62,13 +60,10 @@ TEST_F(GpuHost, TwoDevicesInOneProcess) {
             if (!device.ok()) return void(error = device.status().sentence());
             Runtime runtime = runtime_for(*device);
             for (const Types types : kBoth)
-                for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime.target)) {
-                    const auto executable = prepare(kernel, small_problem(types), runtime);
-                    if (executable == nullptr) return void(error = "not prepared");
+                for (const Ready& ready : ready_kernels(small_problem(types), runtime))
                     if (error.empty())
-                        error = named(
-                            kernel, run_on_own_stream(**device, *executable, unsigned(ordinal), small_problem(types)));
-                }
+                        error = named(ready.kernel, run_on_own_stream(**device, *ready.executable, unsigned(ordinal),
+                                                                      small_problem(types)));
         });
     for (std::thread& thread : threads) thread.join();
     for (const std::string& error : errors) EXPECT_EQ(error, "");
@@ -78,15 +73,14 @@ TEST_F(GpuHost, TheFirstLaunchCanBeCapturedAndReplayed) {
     for (const Types types : kBoth) {
         Problem p = small_problem(types);
         p.epilogue.amax = 1;
-        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        for (const Ready& ready : ready_kernels(p)) {
             const Watchdog watchdog;
-            const auto executable = prepare(kernel, p, runtime_);
             GemmCase gemm(p, Data::integers, 1, 1, 0, Place::aligned);
             const DeviceCase memory(*device_, gemm);
             auto stream = device_->stream_create();
             ASSERT_TRUE(stream.ok());
             ASSERT_TRUE(device_->graph_begin(*stream).ok());
-            const Status status = executable->execute(memory.operands(gemm), *stream);
+            const Status status = ready.executable->execute(memory.operands(gemm), *stream);
             EXPECT_TRUE(status.ok()) << status.sentence();
             auto graph = device_->graph_end(*stream);
             ASSERT_TRUE(graph.ok()) << graph.status().sentence();
@@ -97,7 +91,7 @@ TEST_F(GpuHost, TheFirstLaunchCanBeCapturedAndReplayed) {
                 ASSERT_TRUE(elapsed.ok()) << elapsed.status().sentence();
                 EXPECT_GT(*elapsed, 0);
                 const float amax = memory.fetch(gemm);
-                EXPECT_EQ(named(kernel, gemm.verify(amax)), "") << "replay " << replay;
+                EXPECT_EQ(named(ready.kernel, gemm.verify(amax)), "") << "replay " << replay;
             }
             device_->stream_destroy(*stream);
         }
@@ -118,13 +112,12 @@ TEST_F(GpuHost, ACallersOwnContextIsUsedAndLeftCurrent) {
         ASSERT_TRUE(device.ok()) << device.status().sentence();
         Runtime runtime = runtime_for(*device);
         for (const Types types : kBoth)
-            for (const Kernel& kernel : cuda_kernels(small_problem(types), runtime.target)) {
+            for (const Ready& ready : ready_kernels(small_problem(types), runtime)) {
                 GemmCase gemm(small_problem(types), Data::integers, 1, 1, 0, Place::aligned);
-                const auto executable = prepare(kernel, gemm.problem, runtime);
                 const DeviceCase memory(**device, gemm);
-                EXPECT_EQ(run(*executable, **device, memory.operands(gemm)), "");
+                EXPECT_EQ(run(*ready.executable, **device, memory.operands(gemm)), "");
                 memory.fetch(gemm);
-                EXPECT_EQ(named(kernel, gemm.verify()), "");
+                EXPECT_EQ(named(ready.kernel, gemm.verify()), "");
             }
         EXPECT_EQ(driver->context_current(&now), 0);
         EXPECT_EQ(now, mine);

@@ -57,10 +57,10 @@ class GpuOffsets : public GpuTest {
         carat_operands operands{};
         operands.a = tall ? lines.base() : few.base(), operands.b = tall ? few.base() : lines.base();
         operands.d = d.base(), operands.alpha = 1;
-        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        for (const Ready& ready : ready_kernels(p)) {
             ASSERT_TRUE(device_->fill(d.base(), 0xff, out_bytes).ok());
-            ASSERT_EQ(run(*prepare(kernel, p, runtime_), *device_, operands), "");
-            expect_last_lines(d, types.out, kernel.config.name());
+            ASSERT_EQ(run(*ready.executable, *device_, operands), "");
+            expect_last_lines(d, types.out, ready.kernel.config.name());
         }
     }
 };

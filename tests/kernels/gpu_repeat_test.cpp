@@ -9,24 +9,21 @@ namespace {
 class GpuRepeat : public GpuTest {
   protected:
     // Runs a case `repeats` times, D overwritten with canaries between; the bits of D, the same each time.
-    void expect_same_bits(const Kernel& kernel, GemmCase& gemm, int repeats, std::vector<std::byte>& bits,
-                          float& amax) {
-        const auto executable = prepare(kernel, gemm.problem, runtime_);
-        ASSERT_NE(executable, nullptr);
+    void expect_same_bits(const Ready& ready, GemmCase& gemm, int repeats, std::vector<std::byte>& bits, float& amax) {
+        const std::string name = ready.kernel.config.name();
         const DeviceCase memory(*device_, gemm);
         for (int repeat = 0; repeat < repeats; ++repeat) {
             gemm.clear_d();
             memory.reset(gemm);
-            ASSERT_EQ(run(*executable, *device_, memory.operands(gemm)), "");
+            ASSERT_EQ(run(*ready.executable, *device_, memory.operands(gemm)), "");
             const float largest = memory.fetch(gemm);
             if (bits.empty()) bits = gemm.d.elements(), amax = largest;
-            ASSERT_TRUE(bits == gemm.d.elements())
-                << kernel.config.name() << ", repeat " << repeat << " of " << gemm.text();
+            ASSERT_TRUE(bits == gemm.d.elements()) << name << ", repeat " << repeat << " of " << gemm.text();
             if (gemm.problem.epilogue.amax) {
-                ASSERT_EQ(amax, largest) << kernel.config.name();
+                ASSERT_EQ(amax, largest) << name;
             }
         }
-        EXPECT_EQ(gemm.verify(amax), "") << kernel.config.name();
+        EXPECT_EQ(gemm.verify(amax), "") << name;
     }
 
     Problem activated(Types types, int64_t m, int64_t n, int64_t k) {
@@ -43,20 +40,20 @@ TEST_F(GpuRepeat, F32RungsGiveTheSameBits) {
     std::vector<std::byte> bits;
     float amax = 0;
     for (const Place place : {Place::aligned, Place::one_off})
-        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        for (const Ready& ready : ready_kernels(p)) {
             GemmCase gemm(p, Data::normal, 7, 1, 0, place);
-            expect_same_bits(kernel, gemm, 20, bits, amax);
+            expect_same_bits(ready, gemm, 20, bits, amax);
         }
 }
 
 TEST_F(GpuRepeat, SixteenBitRowsGiveTheSameBitsEachTime) {
     // Of packed and odd rows: what goes by bulk copies and what does not.
     for (const Problem& p : {activated(kBf16, 1000, 776, 520), activated({CARAT_F16, CARAT_F32}, 513, 391, 517)}) {
-        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        for (const Ready& ready : ready_kernels(p)) {
             GemmCase gemm(p, Data::normal, 7, 1, 0, Place::aligned);
             std::vector<std::byte> bits;
             float amax = 0;
-            expect_same_bits(kernel, gemm, 200, bits, amax);
+            expect_same_bits(ready, gemm, 200, bits, amax);
         }
     }
 }
@@ -65,25 +62,24 @@ TEST_F(GpuRepeat, SixteenBitRowsGiveTheSameBitsEachTime) {
 TEST_F(GpuRepeat, TwoStreamsAtOnce) {
     for (const Types types : {kF32, kBf16}) {
         const Problem p = make_problem(types, 520, 776, 264, "nt");
-        for (const Kernel& kernel : cuda_kernels(p, runtime_.target)) {
+        for (const Ready& ready : ready_kernels(p)) {
             const Watchdog watchdog;
-            const auto executable = prepare(kernel, p, runtime_);
             GemmCase first(p, Data::integers, 1, 1, 0, Place::aligned),
                 second(p, Data::integers, 2, 1, 0, Place::aligned);
             const DeviceCase first_memory(*device_, first), second_memory(*device_, second);
             auto first_stream = device_->stream_create(), second_stream = device_->stream_create();
             ASSERT_TRUE(first_stream.ok() && second_stream.ok());
             for (int i = 0; i < 50; ++i) {
-                ASSERT_TRUE(executable->execute(first_memory.operands(first), *first_stream).ok());
-                ASSERT_TRUE(executable->execute(second_memory.operands(second), *second_stream).ok());
+                ASSERT_TRUE(ready.executable->execute(first_memory.operands(first), *first_stream).ok());
+                ASSERT_TRUE(ready.executable->execute(second_memory.operands(second), *second_stream).ok());
             }
             for (void* stream : {*first_stream, *second_stream}) {
                 EXPECT_TRUE(device_->stream_synchronize(stream).ok());
                 device_->stream_destroy(stream);
             }
             first_memory.fetch(first), second_memory.fetch(second);
-            EXPECT_EQ(named(kernel, first.verify()), "");
-            EXPECT_EQ(named(kernel, second.verify()), "");
+            EXPECT_EQ(named(ready.kernel, first.verify()), "");
+            EXPECT_EQ(named(ready.kernel, second.verify()), "");
         }
     }
 }

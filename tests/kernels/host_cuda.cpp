@@ -57,6 +57,8 @@ struct Block {
     std::vector<std::shared_ptr<void>> locals;
 };
 
+struct Failed {};  // thrown by fail() up to the begin of a fiber or an operation
+
 struct Operation {
     std::function<void()> run;
     std::string what;
@@ -67,6 +69,12 @@ struct Turn {  // of the threads of a warp
     unsigned rank;
     std::vector<unsigned> threads;
 };
+
+#ifdef __SANITIZE_ADDRESS__
+extern "C" void __asan_unpoison_memory_region(const volatile void* begin, size_t bytes);
+#else
+void __asan_unpoison_memory_region(const volatile void*, size_t) {}
+#endif
 
 struct Machine {
     Launch launch;
@@ -98,7 +106,10 @@ Machine& machine() {
 
 void enter() {
     Machine& m = machine();
-    (*m.body)();
+    try {
+        (*m.body)();
+    } catch (const Failed&) {
+    }
     m.fiber().done = true;
     --m.block().alive;
     _longjmp(m.scheduler, 1);
@@ -137,8 +148,8 @@ bool run_warp(const Turn& turn) {
     return progress;
 }
 
-// Any of them, or until fail(); late: patient ones after all others.
-__attribute__((noinline)) void run_operation() {
+// Any of them; late: patient ones after all others.
+void run_operation() {
     Machine& m = machine();
     const auto first_patient =
         std::partition(m.operations.begin(), m.operations.end(), [](const Operation& o) { return !o.patient; });
@@ -147,8 +158,10 @@ __attribute__((noinline)) void run_operation() {
     std::swap(m.operations[m.random() % choice], m.operations.back());
     const Operation operation = std::move(m.operations.back());
     m.operations.pop_back();
-    if (_setjmp(m.scheduler)) return;
-    operation.run();
+    try {
+        operation.run();
+    } catch (const Failed&) {
+    }
 }
 
 // Who waits for what: the first threads of each kind of wait, and how many they are.
@@ -256,6 +269,7 @@ std::string launch(const Launch& launch, const std::function<void()>& body) {
         error = run_cluster();
     }
     m.rank = 0;
+    if (!error.empty()) m.stacks.clear();  // the address sanitizer remembers the frames of fibers that did not end
     return error;
 }
 
@@ -268,11 +282,13 @@ __attribute__((noinline)) void wait_until(std::function<bool()> ready, std::func
     if (_setjmp(fiber.state) == 0) _longjmp(m.scheduler, 1);
 }
 
-// Leaves the fiber or the deferred operation for the loop, which sees the error.
 void fail(const std::string& sentence) {
     Machine& m = machine();
     if (m.error.empty()) m.error = fmt::format("{} (block {}, thread {})", sentence, blockIdx.x, threadIdx.x);
-    _longjmp(m.scheduler, 1);
+    // The address sanitizer's marks of frames that were further down this stack would trip its own part in unwinding.
+    if (const size_t at = m.rank * m.launch.threads + threadIdx.x; at < m.stacks.size())
+        __asan_unpoison_memory_region(m.stacks[at].get(), kStackBytes);
+    throw Failed();
 }
 
 void defer(std::function<void()> operation, std::string what, bool patient) {
