@@ -6,9 +6,10 @@
 //   arithmetic and the predicates of cp.async are gone.
 // - mbarrier: the copy engine counts the bytes that landed; all threads wait for a phase of the stage's barrier.
 //
-// Two warpgroups share a kBM x kBN tile, 64 rows each. Intensity against L2 at 128 x 256: 85 FLOP/byte, that is 48 bytes a
-// clock at full rate, where an SM gets 39 when all pull: the L2 is the next limit.
-// What is left: a barrier of the block every step, idle tensor cores during the epilogue, stores of half sectors.
+// Two warpgroups share a kBM x kBN tile, 64 rows each. At 128 x 256 a step of 64 along K is 1024 clocks of tensor cores
+// for 48 KB of copies (85 FLOP/byte), and its operands are read from shared memory in 640.
+// What is left: every step the block meets at a barrier, about 100 clocks; while a tile is stored or its first copies are
+// under way the tensor cores idle.
 // Expected: 75 to 85 % of cuBLASLt at 4096^3. Measured: see docs/ladder.md.
 #pragma once
 

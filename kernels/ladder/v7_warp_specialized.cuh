@@ -8,8 +8,10 @@
 //   one, so a tile's first copies are never waited for.
 // - The epilogue goes through shared memory: stmatrix, then the copy engine writes whole lines (store_bulk).
 //
-// Expected: from 80 to 90 % of cuBLASLt: what one consumer stores, the other's products hide.
-// What is left: 48 bytes a clock, which the L2 does not deliver to all SMs. Measured: see docs/ladder.md.
+// Expected: above 90 % of cuBLASLt: what one consumer stores, the other's products hide.
+// What is left: traffic. At 128 x 256 an SM wants 48 bytes a clock from L2, which 132 SMs at full clock do not get (39; at
+// the power limit the SMs are slow enough), and row by row the tiles fetch B again and again from memory, which shows
+// at 8192^3. Measured: see docs/ladder.md.
 #pragma once
 
 #include <mainloop/stages.cuh>

@@ -3,13 +3,14 @@
 // - Clusters: kClusterM x kClusterN blocks that run at the same time on neighbouring SMs take neighbouring tiles. Blocks
 //   above each other need the same tile of B, blocks beside each other the same of A: each loads its share of it, and the
 //   copy engine writes it into the shared memory of all (multicast). At 128 x 256 and 2 x 1, an SM asks L2 for 32 bytes
-//   a clock instead of 48; it gets 39.
+//   a clock instead of 48.
 // - A stage is free when the consumers of all blocks that the copy writes to have released it.
 // - Bigger tiles: a consumer may hold kTM blocks of 64 rows (256 x 128, 256 x 192), for more products a byte.
 // - The tiles that run together form a square rather than a line of the matrix (RasterTiles), so that they share lines
 //   of A and B in L2 instead of fetching B once a row of tiles from memory.
 //
-// Expected: 97 to 103 % of cuBLASLt, as only the power limit is left. Measured: see docs/ladder.md.
+// Expected: 97 to 103 % of cuBLASLt, as only the power limit is left. What is less traffic is less power, and so a higher
+// clock. Measured: see docs/ladder.md.
 #pragma once
 
 #include <mainloop/stages.cuh>
