@@ -45,4 +45,21 @@ struct StagedPart {
     }
 };
 
+// A strip of 16 x kCols accumulators, laid out as fragment.cuh says, through `part`, which belongs to the warp.
+template <class Config, int kCols>
+struct StagedStrip : StagedPart<Config, 16, kCols, Config::kRowMajorD ? 8 : 4> {
+    using Part = StagedPart<Config, 16, kCols, Config::kRowMajorD ? 8 : 4>;
+
+    static __device__ void finish(const GemmParams& params, const Scalars& scalars, const float* d, float* part,
+                                  i64 batch, i64 i, i64 j, Largest<Config>& largest) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        __syncwarp();  // what was there is read
+#pragma unroll
+        for (int e = 0; e < kCols / 2; ++e)
+            part[Part::at(lane / 4 + e % 4 / 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2)] = d[e];
+        __syncwarp();
+        Part::finish(params, scalars, part, batch, i, j, largest);
+    }
+};
+
 }  // namespace carat_kernel

@@ -9,6 +9,7 @@
 //   the 64 x 32 of rung 4 read 3 KB for half as many. At 128 x 256 fragments and copies then keep shared memory busy for
 //   about 0.85 of the clocks that the multiplication takes, which leaves no room for a smaller part.
 // - One barrier for 64 of K, and what a step issues besides is little: addresses are an XOR and an immediate away.
+// - The first copies of a block's next tile are asked for before this one is stored.
 // Expected: everything but mma.sync overlaps, and that is the bound: on Hopper about 0.62 of the rate that wgmma (rung 6)
 // reaches.
 // Operands whose rows are not whole chunks of 16 aligned bytes go through registers in the same pipeline, an element at a
@@ -41,37 +42,47 @@ struct V5 {
         unsigned a[kBlocksDown][4], b[kBlocksAcross / 2][4];
     };
 
-    // A strip of the warp's accumulators, where the epilogue is too much to be written out for each of them.
     static constexpr bool kStaged = wants_staging<Config>();
-    using Part = StagedPart<Config, 16, 8 * kBlocksAcross, Config::kRowMajorD ? 8 : 4>;
-    static_assert(Part::kBytes * (Config::kThreads / 32) <= Config::kStages * kStageBytes, "they take a stage's place");
+    using Strip = StagedStrip<Config, 8 * kBlocksAcross>;
+    static_assert(Strip::kBytes * (Config::kThreads / 32) <= Config::kStages * kStageBytes,
+                  "they take a stage's place");
 
     // Where the warp stands in the tile.
     static __device__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 / kWarpsAcross * 64; }
     static __device__ int warp_col() { return static_cast<int>(threadIdx.x) / 32 % kWarpsAcross * (kBlocksAcross * 8); }
 
-    static constexpr int first_pass(int step) {
-        const int passes = CopyA::kPasses + CopyB::kPasses;
-        return step < kSteps ? passes * step / (kSteps - 1) : passes;
-    }
-    // The part of a stage's copies that goes along with one of its kSteps steps; none with the last.
-    template <bool kAligned>
-    static __device__ void copy(const CopyA& a, const CopyB& b, unsigned stage, int step) {
+    // A tile's operands on their way to the stages, 64 of K at a time.
+    struct Copies {
+        CopyA a;
+        CopyB b;
+
+        __device__ Copies(const GemmParams& params, i64 depth, const Tile& tile)
+            : a(static_cast<const unsigned short*>(params.a) + tile.batch * params.a_strides.batch,
+                params.a_strides.row, params.a_strides.col, params.m, depth, tile.row, 0,
+                static_cast<int>(threadIdx.x)),
+              b(static_cast<const unsigned short*>(params.b) + tile.batch * params.b_strides.batch,
+                params.b_strides.col, params.b_strides.row, params.n, depth, tile.col, 0,
+                static_cast<int>(threadIdx.x)) {}
+
+        // The part of a stage that goes along with one of its kSteps steps; none with the last.
+        template <bool kAligned>
+        __device__ void copy(unsigned stage, int step) const {
+            constexpr int kPasses = CopyA::kPasses + CopyB::kPasses;
+            const int first = kPasses * step / (kSteps - 1), end = kPasses * (step + 1) / (kSteps - 1);
 #pragma unroll
-        for (int pass = first_pass(step); pass < first_pass(step + 1); ++pass) {
-            if (pass < CopyA::kPasses)
-                copy_pass<kAligned>(a, stage, pass);
-            else
-                copy_pass<kAligned>(b, stage + CopyA::kBytes, pass - CopyA::kPasses);
+            for (int pass = first; pass < (step == kSteps - 1 ? first : end); ++pass) {
+                if (pass < CopyA::kPasses)
+                    a.template copy_pass<kAligned>(pass, stage);
+                else
+                    b.template copy_pass<kAligned>(pass - CopyA::kPasses, stage + CopyA::kBytes);
+            }
         }
-    }
-    template <bool kAligned, class Copy>
-    static __device__ void copy_pass(const Copy& from, unsigned tile, int pass) {
-        if constexpr (kAligned)
-            from.copy_async(pass, tile);
-        else
-            from.store(pass, tile, from.load(pass));
-    }
+        __device__ void commit() {
+            cp_async_commit_group();
+            a.advance();
+            b.advance();
+        }
+    };
 
     static __device__ void multiply(float (&d)[kBlocksDown][4 * kBlocksAcross], const Fragments& fragments) {
 #pragma unroll
@@ -84,22 +95,20 @@ struct V5 {
 
     // The pipeline over K. Stage s of shared memory holds step s, s + kStages, ... start() asks for the first kStages - 1.
     template <bool kAligned>
-    static __device__ void start(CopyA& a, CopyB& b) {
+    static __device__ void start(Copies& copies) {
         const unsigned first = shared_address(dynamic_shared());
 #pragma unroll 1
         for (int stage = 0; stage < Config::kStages - 1; ++stage) {
 #pragma unroll
-            for (int step = 0; step < kSteps; ++step) copy<kAligned>(a, b, first + stage * kStageBytes, step);
-            cp_async_commit_group();
-            a.advance();
-            b.advance();
+            for (int step = 0; step < kSteps; ++step) copies.template copy<kAligned>(first + stage * kStageBytes, step);
+            copies.commit();
         }
     }
 
     // While step k is multiplied, the copies of step k + kStages - 1 go into the stage that step k - 1 was read from, and the
     // fragments run one k16 step ahead.
     template <bool kAligned>
-    static __device__ void accumulate(CopyA& a, CopyB& b, i64 depth, float (&d)[kBlocksDown][4 * kBlocksAcross]) {
+    static __device__ void accumulate(Copies& copies, i64 depth, float (&d)[kBlocksDown][4 * kBlocksAcross]) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         const FragmentRows<Config::kRowMajorA, true> rows_a(warp_row(), lane);
         const FragmentRows<!Config::kRowMajorB, false> rows_b(warp_col(), lane);
@@ -121,16 +130,14 @@ struct V5 {
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
                 if (step == kSteps - 1) {  // from here on the next stage is read, and this one is free
-                    cp_async_commit_group();
+                    copies.commit();
                     cp_async_wait_group<Config::kStages - 2>();
                     __syncthreads();
                     read = next(read);
                     write = next(write);
-                    a.advance();
-                    b.advance();
                 }
                 load(fragments[(step + 1) % 2], read, (step + 1) % kSteps);
-                copy<kAligned>(a, b, write, step);
+                copies.template copy<kAligned>(write, step);
                 multiply(d, fragments[step % 2]);
             }
         }
@@ -140,30 +147,18 @@ struct V5 {
 
     static __device__ void finish(const GemmParams& params, const Scalars& scalars, const Tile& tile,
                                   const float (&d)[kBlocksDown][4 * kBlocksAcross]) {
+        float* const part = reinterpret_cast<float*>(dynamic_shared() + threadIdx.x / 32 * Strip::kBytes);
         Largest<Config> largest;
 #pragma unroll
         for (int i = 0; i < kBlocksDown; ++i) {
             const i64 row = tile.row + warp_row() + 16 * i, col = tile.col + warp_col();
             if constexpr (kStaged)
-                finish_staged(params, scalars, d[i], tile.batch, row, col, largest);
+                Strip::finish(params, scalars, d[i], part, tile.batch, row, col, largest);
             else
                 finish_strip<Config, kBlocksAcross>(params, scalars, d[i], tile.batch, row, col, largest);
         }
         largest.publish(params);
         if (kStaged) __syncthreads();  // before the next tile's copies
-    }
-
-    static __device__ void finish_staged(const GemmParams& params, const Scalars& scalars,
-                                         const float (&d)[4 * kBlocksAcross], i64 batch, i64 i, i64 j,
-                                         Largest<Config>& largest) {
-        const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-        float* const part = reinterpret_cast<float*>(dynamic_shared() + warp * Part::kBytes);
-        __syncwarp();  // the strip before is read
-#pragma unroll
-        for (int e = 0; e < 4 * kBlocksAcross; ++e)
-            part[Part::at(lane / 4 + e % 4 / 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2)] = d[e];
-        __syncwarp();
-        Part::finish(params, scalars, part, batch, i, j, largest);
     }
 };
 
@@ -173,30 +168,18 @@ template <class Config, bool kAligned>
 __device__ void v5_tiles(const GemmParams& params, const Scalars& scalars, i64 depth) {
     using Kernel = V5<Config>;
     const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
-    const Strided &as = params.a_strides, &bs = params.b_strides;
-    const int thread = static_cast<int>(threadIdx.x);
-    const auto copy_a = [&](const Tile& tile) {
-        return typename Kernel::CopyA(static_cast<const unsigned short*>(params.a) + tile.batch * as.batch, as.row,
-                                      as.col, params.m, depth, tile.row, 0, thread);
-    };
-    const auto copy_b = [&](const Tile& tile) {
-        return typename Kernel::CopyB(static_cast<const unsigned short*>(params.b) + tile.batch * bs.batch, bs.col,
-                                      bs.row, params.n, depth, tile.col, 0, thread);
-    };
     Tile tile = walk.at(blockIdx.x);
-    typename Kernel::CopyA a = copy_a(tile);
-    typename Kernel::CopyB b = copy_b(tile);
-    if (depth > 0) Kernel::template start<kAligned>(a, b);
+    typename Kernel::Copies copies(params, depth, tile);
+    if (depth > 0) Kernel::template start<kAligned>(copies);
     for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
         float d[Kernel::kBlocksDown][4 * Kernel::kBlocksAcross] = {};
-        if (depth > 0) Kernel::template accumulate<kAligned>(a, b, depth, d);
+        if (depth > 0) Kernel::template accumulate<kAligned>(copies, depth, d);
         const Tile done = tile;
-        if (index + gridDim.x < walk.count) tile = walk.at(index + gridDim.x);
         if (Kernel::kStaged) Kernel::finish(params, scalars, done, d);
-        if (depth > 0 && index + gridDim.x < walk.count) {
-            a = copy_a(tile);
-            b = copy_b(tile);
-            Kernel::template start<kAligned>(a, b);
+        if (index + gridDim.x < walk.count) {
+            tile = walk.at(index + gridDim.x);
+            copies = typename Kernel::Copies(params, depth, tile);
+            if (depth > 0) Kernel::template start<kAligned>(copies);
         }
         if (!Kernel::kStaged) Kernel::finish(params, scalars, done, d);
     }
@@ -208,11 +191,9 @@ __device__ void v5_mma(const GemmParams& params) {
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
     const Strided &as = params.a_strides, &bs = params.b_strides;
-    if (Kernel::CopyA::aligned(params.a, as.row, as.col, as.batch, params.m, params.k) &&
-        Kernel::CopyB::aligned(params.b, bs.col, bs.row, bs.batch, params.n, params.k))
-        v5_tiles<Config, true>(params, scalars, depth);
-    else
-        v5_tiles<Config, false>(params, scalars, depth);
+    const bool aligned = Kernel::CopyA::aligned(params.a, as.row, as.col, as.batch, params.m, params.k) &&
+                         Kernel::CopyB::aligned(params.b, bs.col, bs.row, bs.batch, params.n, params.k);
+    aligned ? v5_tiles<Config, true>(params, scalars, depth) : v5_tiles<Config, false>(params, scalars, depth);
 }
 
 }  // namespace carat_kernel

@@ -72,6 +72,15 @@ class TileCopy {
         store_shared(tile + place(pass), chunk);
     }
 
+    // The one way or the other.
+    template <bool kAligned>
+    __device__ void copy_pass(int pass, unsigned tile) const {
+        if constexpr (kAligned)
+            copy_async(pass, tile);
+        else
+            store(pass, tile, load(pass));
+    }
+
     // The whole tile at once.
     __device__ void copy(unsigned tile) const {
 #pragma unroll

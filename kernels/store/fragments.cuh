@@ -52,25 +52,17 @@ template <class Config, int kBlocks>
 __device__ void store_staged(const GemmParams& params, const Scalars& scalars,
                              const float (&accumulators)[kBlocks][Config::kBN / 2], const Tile& tile, int row,
                              char* parts) {
-    using Part = StagedPart<Config, 16, kStagedCols, Config::kRowMajorD ? 8 : 4>;
-    static_assert(4 * Part::kBytes <= kStoreBoxes * kStoreBoxBytes);
-    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    using Strip = StagedStrip<Config, kStagedCols>;
+    static_assert(4 * Strip::kBytes <= kStoreBoxes * kStoreBoxBytes);
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpThreads;
-    float* const part = reinterpret_cast<float*>(parts + warp * Part::kBytes);
+    float* const part = reinterpret_cast<float*>(parts + warp * Strip::kBytes);
     Largest<Config> largest;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
-        for (int col = 0; col < Config::kBN; col += kStagedCols) {
-            __syncwarp();  // the part before is read
-#pragma unroll
-            for (int e = 0; e < kStagedCols / 2; ++e)
-                part[Part::at(lane / 4 + e % 4 / 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2)] =
-                    accumulators[block][col / 2 + e];
-            __syncwarp();
-            Part::finish(params, scalars, part, tile.batch, tile.row + row + block * 64 + warp * 16, tile.col + col,
-                         largest);
-        }
+        for (int col = 0; col < Config::kBN; col += kStagedCols)
+            Strip::finish(params, scalars, accumulators[block] + col / 2, part, tile.batch,
+                          tile.row + row + block * 64 + warp * 16, tile.col + col, largest);
     largest.publish(params);
 }
 

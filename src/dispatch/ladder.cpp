@@ -85,7 +85,7 @@ Prediction predict_pipes(const Problem& p, const Config& config, const Target& t
     const double clk_per_us = rate_tflops * 1e6 / (cost.flops_per_clk * units);
     const double tiles = double(ceil_div(tile_count(p, config), units));
     const double steps = tiles * double(ceil_div(p.k, config.bk));
-    const double around_us = std::ceil(tiles / cost.blocks) * cost.around_clk / clk_per_us;
+    const double around_us = (std::ceil(tiles / cost.blocks) * cost.around_clk + cost.start_clk) / clk_per_us;
     const auto pipe = [&](double clk, const char* bound) {
         return Prediction{steps * clk / clk_per_us + around_us, bound};
     };

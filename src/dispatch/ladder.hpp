@@ -27,6 +27,7 @@ struct TileCost {
     double shared_clk = 0;         // the 128-byte port of shared memory, reads and writes
     double global_bytes = 0;       // from L2 or beyond
     double around_clk = 0;         // first load, epilogue: what no other block of the SM hides
+    double start_clk = 0;          // once a kernel: launch, barriers, the very first copies
     int blocks = 1;                // resident on an SM
     const char* math = "compute";  // the name of the pipe for the verdict: "f32 units", "tensor cores"
     double flops_per_clk = 0;      // of an SM at that pipe's full rate: gives the clock from the sustained rate

@@ -181,9 +181,11 @@ std::vector<Config> v8_candidates(const Problem& p, const Target&) {
 
 // wgmma at full rate; a block asks L2 for its tiles, less what others of its cluster bring. Measured on an H200 at
 // 4096^3: v6 loses 100 clocks a step to its barrier. The specialised rungs hide half of an epilogue behind the other
-// consumer's products; v6 hides nothing of it, nor of a tile's first copies.
+// consumer's products; v6 hides nothing of it, nor of a tile's first copies. Measured at 512^3: what a kernel takes to
+// get going, and what a cluster adds.
 Prediction predict(const Problem& p, const Config& config, const Target& target, bool specialized) {
     constexpr double kFlopsPerClk = 4096, kSharedBytesPerClk = 128, kBarrierClk = 100, kFirstCopyClk = 2500;
+    constexpr double kStartClk = 2500, kClusterClk = 3000;
     const double parts_a = std::max(config.cluster_n, 1), parts_b = std::max(config.cluster_m, 1);
     TileCost cost;
     cost.math = "tensor cores";
@@ -195,6 +197,7 @@ Prediction predict(const Problem& p, const Config& config, const Target& target,
     cost.global_bytes = (config.bm / parts_a + config.bn / parts_b) * kDepth * kElementBytes;
     const double store_clk = config.bm * config.bn / 64.0;
     cost.around_clk = specialized ? store_clk / 2 + 500 : store_clk * 2 + kFirstCopyClk;
+    cost.start_clk = kStartClk + (parts_a * parts_b > 1 ? kClusterClk : 0);
     return predict_pipes(p, config, target, cost);
 }
 
