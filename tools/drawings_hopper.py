@@ -205,8 +205,8 @@ def raster():
     size = 8192
     d = Drawing("V8: the order of the tiles decides what a wave reads (8192^3)", 520)
     for x, tile, wave, height, words in ((60, (128, 256), 132, 0, "V7: row by row, 132 tiles of 128 x 256"),
-                                         (480, (256, 256), 66, 8, "V8: strips of 2048 rows, 66 of 256 x 256")):
-        down, across = size // tile[0], size // tile[1]
+                                         (480, (256, 192), 66, 8, "V8: strips of 2048 rows, 66 of 256 x 192")):
+        down, across = -(-size // tile[0]), -(-size // tile[1])
         order = strips(down, across, height) if height else row_by_row(down, across)
         per_wave = list(waves(order, tile, size, wave))
         w, h = 320 / across, 320 / down

@@ -19,7 +19,7 @@ TENSOR, F32 = 4096, 256             # FLOP a clock on an SM
 def levels():
     d = Drawing("What one SM of an H200 gets in a clock, and how often each byte must be used", 400)
     hbm = HBM / SMS / CLOCK
-    rows = [("global", "HBM", f"{hbm:.1f} B", "4.54 TB/s over 132 SMs, measured", hbm), ("global", "L2", "39 B", "all SMs pulling at once, measured", L2),
+    rows = [("global", "HBM", f"{hbm:.1f} B", "4.54 TB/s over 132 SMs, measured", hbm), ("global", "L2", "39 B", "all SMs pulling at once, at 1.98 GHz, measured", L2),
             ("shared", "shared memory", "128 B", "32 banks of 4 bytes", SHARED),
             ("registers", "registers", "1536 B", "three 4-byte operands of 128 lanes", 1536)]
     d.text(24, 70, "level", color=FAINT)
@@ -81,7 +81,7 @@ def v1():
     d.rect(350, 262 + 42, 112, 14, "registers", thick=2)
     d.rect(490 + 42, 262, 14, 112, "registers", thick=2)
     d.arrow(40 + 3 * 46 + 4, 210 + 69, 346, 300)
-    d.arrow(330 + 69, 66 + 2 * 46 + 2, 580, 258)
+    d.arrow(330 + 69, 66 + 2 * 46 + 2, 596, 259)
     d.text(350, 396, "row i of A, column j of B: one d[i, j]", 13)
     d.lines(652, 90, ["A step (32 of K):", "1. each of 1024 threads", "copies an element of A", "and one of B", "2. barrier", "3. each thread: 32", "multiply-adds", "4. barrier"], 14)
     d.lines(652, 282, ["Each byte from global", "memory is used 32 times:", "0.25 -> 8 FLOP/B.", "From shared memory still", "2 loads a multiply-add."], 14)
@@ -90,7 +90,7 @@ def v1():
 
 
 def bank_conflicts():
-    d = Drawing("Bank conflicts: a column of 32 x 32 floats, without and with padding", 400)
+    d = Drawing("Bank conflicts: a column of 32 x 32 floats, without and with padding", 412)
     for x0, pitch, color, words in ((60, 32, "bad", "pitch 32: one bank, 32 turns"), (480, 33, "d", "pitch 33: 32 banks, 1 turn")):
         for row in range(7):
             for column in range(8):
@@ -216,8 +216,8 @@ def v5():
             d.box(24 + j * 74, 264 + i * 74, 72, 72, f"warp {i * 4 + j}", "d", size=13)
     d.para(350, 264, 486, "One warp, 16 of K: 4 ldmatrix.x4 of A, 4 of B, then 4 x 8 = 32 mma of 16 x 8 x 16. Shared memory: (64 + 64) * 16 * 2 B = "
            "4 KB for 65536 multiply-adds, 1/16 B each. At 2048 multiply-adds a clock that is 128 B a clock: the whole port.")
-    d.para(350, 358, 486, "While one stage is multiplied the next ones are on their way: no register holds them, and nobody waits for them "
-           "until cp.async.wait_group says so.")
+    d.para(350, 358, 486, "While one stage is multiplied the next ones are on their way, and no register holds them. One barrier a step (64 of K) says "
+           "both: the next stage has landed, and this one may be overwritten.")
     return d
 
 

@@ -60,11 +60,13 @@ sed "s/v7_warp_specialized/$row/" "$FAKE_RUN" >"$out"
 class Arithmetic(unittest.TestCase):
     def test_what_the_page_says(self):
         lines = {line.split(" | ")[0].strip("| "): [cell.strip(" |") for cell in line.split(" | ")[1:]]
-                 for line in gen_ladder.arithmetic(gen_docs.table).splitlines()}
+                 for line in gen_ladder.arithmetic(ROOT, gen_docs.table).splitlines()}
         self.assertEqual(lines["V0"][1:3], ["0.25", "1,024"])
         self.assertEqual(lines["V1"][1:], ["8", "32", "8", "1,024"])
         self.assertEqual(lines["V2"][1:], ["32", "8", "1", "128"])
-        self.assertEqual(lines["V5"][1:], ["85.3", "48", "0.0625", "128"])
+        self.assertEqual(lines["V3"], ["128 x 256, 8 x 16 a thread", "42.7", "6", "0.75", "96"])
+        self.assertEqual(lines["V4"][0], "128 x 128, 64 x 32 a warp")
+        self.assertEqual(lines["V5"], ["128 x 256, 64 x 64 a warp", "85.3", "48", "0.0625", "128"])
         self.assertEqual(lines["V8"][1:], ["128", "32", "0.0391", "80"])
 
     def test_the_headings_are_the_pages(self):
@@ -85,7 +87,7 @@ class Tables(unittest.TestCase):
         return gen_docs.ladder({}, self.root, argument)
 
     def test_nothing_measured(self):
-        for argument in ("table ladder_4096.json", "rung v3", "ncu v3", "sweep"):
+        for argument in ("table ladder_4096.json", "rung v3", "ncu v3", "sweep", "arithmetic", "first", "errors", "gain v7 v8"):
             self.assertEqual(self.part(argument), gen_ladder.NOTHING)
 
     def test_measured(self):
@@ -99,6 +101,20 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.part("rung v3"), gen_ladder.NOTHING)
         (self.results / "ladder_sweep.json").write_text(json.dumps({**LADDER, "results": [RUNG, {**RUNG, "m": 512, "n": 512, "k": 512, "tflops": 90.0}]}))
         self.assertIn("| TFLOP/s | 512^3 | 4096^3 |\n| --- | ---: | ---: |\n| V7 bf16 | 90 | 687 |\n| cuBLASLt bf16 | - | 723 |", self.part("sweep"))
+
+    def test_the_model(self):
+        (self.results / "ladder_4096_first.json").write_text(json.dumps({**LADDER, "results": [{**RUNG, "predicted_us": 150.0}]}))
+        self.assertIn("| V7 | 128 x 256 x 64, cluster 2 x 1 | 150 | L2 | 200 | -25 % | - |", self.part("first"))
+        (self.results / "ladder_4096.json").write_text(json.dumps(LADDER))
+        self.assertIn("| 200 | -25 % | 205 |", self.part("first"))
+        small, fast = {**RUNG, "m": 512, "n": 512, "k": 512, "predicted_us": 100.0}, {**RUNG, "rung": "v8", "us": 160.0}
+        (self.results / "ladder_sweep.json").write_text(json.dumps({**LADDER, "results": [RUNG, small, fast]}))
+        text = self.part("errors")
+        self.assertIn("| V7 | -50 % | +2 % | +2 % |", text)
+        self.assertIn("| median, without sign | 50 % | 15 % | 2 % |", text)
+        self.assertIn("Median of the 1 at other sizes than 4096^3: 50 %.", text)
+        self.assertEqual(self.part("gain v7 v8").splitlines()[2:],
+                         ["| 4096^3 | 128 x 256 x 64, cluster 2 x 1 | 200 | 128 x 256 x 64, cluster 2 x 1 | 160 | +25 % |"])
 
     def test_counters(self):
         metrics, stalls = ncu_ladder.plain(ncu_ladder.read_csv(RAW))
