@@ -233,6 +233,19 @@ def generated(text, listing, root, page):
     return MARKER.sub(write, text)
 
 
+def measured_comments(text, root, page):
+    """A kernel of the ladder with the line of its opening comment that says what was measured."""
+    rung = page.name.partition("_")[0]
+    new, count = re.subn(r"^// Measured.*$", gen_ladder.measured_comment(root, rung), text, count=1, flags=re.M)
+    if count == 0:
+        raise Stop(f"{page}: its opening comment has no line `// Measured`")
+    return new
+
+
+def rungs(root):
+    return sorted((root / "kernels" / "ladder").glob("v[0-9]*.cuh"))
+
+
 def pages(root):
     return [path for path in [root / "README.md", root / "HACKING.md", *sorted((root / "docs").glob("**/*.md"))] if path.exists()]
 
@@ -245,9 +258,9 @@ def main():
     options = parser.parse_args()
     try:
         listing, stale = listing_of(options.binary), []
-        for page in pages(options.root):
-            old = page.read_text(encoding="utf-8")
-            new = generated(old, listing, options.root, page.relative_to(options.root))
+        for page in pages(options.root) + rungs(options.root):
+            old, name = page.read_text(encoding="utf-8"), page.relative_to(options.root)
+            new = measured_comments(old, options.root, name) if page.suffix == ".cuh" else generated(old, listing, options.root, name)
             if new != old:
                 stale.append(page.relative_to(options.root).as_posix())
                 if not options.check:

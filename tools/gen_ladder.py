@@ -159,6 +159,17 @@ def rung_table(root, rung, table):
     return table(header, rows, [header[1], *header[3:]]) if rows else NOTHING
 
 
+def measured_comment(root, rung):
+    """The line of a kernel's opening comment that says what came out."""
+    words = []
+    for size in (4096, 8192):
+        data = read(root, f"ladder_{size}.json", "carat.ladder/1") or {"results": []}
+        for result in best_lines(data["results"], size):
+            if result["rung"] == rung and result.get("us"):
+                words.append(f"{size}^3 {number(result['tflops'])} TFLOP/s, {percent(result['of_peer'])} of cuBLASLt")
+    return f"// Measured on an H200: {'; '.join(words)}. See docs/ladder.md." if words else "// Measured: not yet."
+
+
 def ncu_table(root, rung, table):
     data = read(root, "ladder_ncu.json", "carat.ladder_ncu/1")
     found = [r for r in data["results"] if r["rung"] == rung] if data else []

@@ -10,7 +10,8 @@
 //   of A and B in L2 instead of fetching B once a row of tiles from memory.
 //
 // Expected: 97 to 103 % of cuBLASLt, as only the power limit is left. What is less traffic is less power, and so a higher
-// clock. Measured: see docs/ladder.md.
+// clock.
+// Measured on an H200: 4096^3 759 TFLOP/s, 99 % of cuBLASLt; 8192^3 775 TFLOP/s, 99 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <mainloop/stages.cuh>

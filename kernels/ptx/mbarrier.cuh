@@ -29,7 +29,7 @@ __device__ inline void barrier_arrive_expect(unsigned barrier, unsigned bytes) {
 }
 
 // Arrives at the barrier of the same address in another CTA of the cluster (or in this one). Not as a release at cluster
-// scope: that waits for all memory traffic of the thread and took half of the kernel's speed (480 TFLOP/s for 770). What
+// scope: that waits for all memory traffic of the thread and took half of the kernel's speed (480 TFLOP/s for 790). What
 // it says, that wgmma has read the stage, is known from wgmma_wait().
 __device__ inline void barrier_arrive_at(unsigned barrier, int rank) {
     asm volatile(
