@@ -18,7 +18,7 @@
 //   sector) or a whole line at a time. With a row of the panel 4 floats longer than its elements, a warp that walks 8
 //   values of k and 4 rows writes to 32 different banks.
 // - The end of K runs only over its real elements, so the sums are those of rung 0, bit for bit.
-// Measured on an H200: 4096^3 39.5 TFLOP/s, 77 % of cuBLASLt; 8192^3 39.5 TFLOP/s, 76 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 39.6 TFLOP/s, 77 % of cuBLASLt; 8192^3 39.6 TFLOP/s, 77 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <epilogue/squares.cuh>

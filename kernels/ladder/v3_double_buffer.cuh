@@ -14,7 +14,7 @@
 //
 // An operand whose address or leading dimension is not a multiple of 16 bytes is loaded float by float, and so is what
 // crosses its edge; the rest of the kernel does not change.
-// Measured on an H200: 4096^3 47.3 TFLOP/s, 93 % of cuBLASLt; 8192^3 47.6 TFLOP/s, 92 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 47.3 TFLOP/s, 92 % of cuBLASLt; 8192^3 47.6 TFLOP/s, 92 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <ladder/v2_registers.cuh>

