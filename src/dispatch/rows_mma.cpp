@@ -127,7 +127,7 @@ const Row kRowV4Wmma = {"v4_wmma",
                         v4_prepare};
 
 const Row kRowV5Mma = {"v5_mma",
-                       "Rung 5: mma.sync fed by cp.async stages and ldmatrix from swizzled shared memory (f16, bf16).",
+                       "Rung 5: mma.sync fed by a cp.async ring and ldmatrix (f16, bf16).",
                        "kernels/ladder/v5_mma.cuh",
                        CARAT_BACKEND_CUDA,
                        require,

@@ -211,7 +211,7 @@ const Row kRowV1Shared = {"v1_shared",
                           v1_prepare};
 
 const Row kRowV2Registers = {"v2_registers",
-                             "Rung 2: a thread multiplies every one of its rows with every one of its columns (f32).",
+                             "Rung 2: a tile of 8 x 8 sums in the registers of a thread (f32).",
                              "kernels/ladder/v2_registers.cuh",
                              CARAT_BACKEND_CUDA,
                              require_register_rung,
@@ -220,7 +220,7 @@ const Row kRowV2Registers = {"v2_registers",
                              v2_prepare};
 
 const Row kRowV3DoubleBuffer = {"v3_double_buffer",
-                                "Rung 3: the next panels are on their way while the current ones are multiplied (f32).",
+                                "Rung 3: 16-byte loads of the next tile under the products of this one (f32).",
                                 "kernels/ladder/v3_double_buffer.cuh",
                                 CARAT_BACKEND_CUDA,
                                 require_register_rung,
