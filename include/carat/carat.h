@@ -113,9 +113,8 @@ typedef enum carat_mode {
 typedef enum carat_group_form {
     CARAT_GROUP_NONE = 0,
     CARAT_GROUP_M_OFFSETS = 1, /* A [m,K], B [G,K,N], D [m,N]; int32 end offsets[G]; rows past the last are untouched */
-    CARAT_GROUP_M_INDICES =
-        2,                    /* A [m,K], B [G,K,N], D [m,N]; int32 group of each row [m]; rows with -1 are untouched */
-    CARAT_GROUP_M_MASKED = 3, /* A [G,m,K], B [G,K,N], D [G,m,N]; int32 rows used [G]; the others are untouched */
+    CARAT_GROUP_M_INDICES = 2, /* A [m,K], B [G,K,N], D [m,N]; int32 group of each row [m]; rows of -1 are untouched */
+    CARAT_GROUP_M_MASKED = 3,  /* A [G,m,K], B [G,K,N], D [G,m,N]; int32 rows used [G]; the others are untouched */
     CARAT_GROUP_K_OFFSETS = 4, /* A [M,k], B [k,N], D [G,M,N]; int32 end offsets[G] along K */
     CARAT_GROUP_ARRAY = 5      /* unlike problems: carat_group[G] in the backend's memory; m, n, k are upper bounds */
 } carat_group_form;
@@ -183,9 +182,9 @@ typedef enum carat_out_scale {
     CARAT_OUT_SCALE_NONE = 0,
     CARAT_OUT_SCALE_TENSOR = 1, /* D = round(v * out_scale[0]) */
     CARAT_OUT_SCALE_ROW = 2,    /* D = round(v * out_scale[i]), one a row of D: [batch, M] packed */
-    CARAT_OUT_SCALE_COMPUTED_1X128 =
-        3 /* s = max|v| of 128 columns of a row / largest(D); D = round(v / s); s is written
-                                          to d_scales [M, ceil(columns/128)] row-major; an all-zero block has s = 1 */
+    /* s = max|v| of 128 columns of a row / largest(D); D = round(v / s); s is written to d_scales [M, ceil(columns/128)]
+     * row-major; an all-zero block has s = 1 */
+    CARAT_OUT_SCALE_COMPUTED_1X128 = 3
 } carat_out_scale;
 
 typedef struct carat_epilogue {

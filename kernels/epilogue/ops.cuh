@@ -33,6 +33,11 @@ __device__ Scalars load_scalars(const EpilogueParams& epilogue) {
     }
 }
 
+// How much of K is multiplied: nothing where alpha is 0, since A and B are not read then.
+__device__ inline i64 depth_of(const GemmParams& params, const Scalars& scalars) {
+    return scalars.alpha == 0.0f ? 0 : params.k;
+}
+
 // NaN stays NaN in each: comparisons with NaN are false.
 template <int kActivation>
 __device__ float activate(float v) {

@@ -21,7 +21,7 @@ __device__ void v0_naive(const GemmParams& params) {
     constexpr int kParts = Config::kGate == kGateNone ? 1 : 2;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const i64 columns = params.n / kParts;
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const i64 depth = depth_of(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, columns, params.batch);
 
     const int thread = static_cast<int>(threadIdx.x);

@@ -60,7 +60,7 @@ __device__ void v1_shared(const GemmParams& params) {
     __shared__ SharedTiles<Config> tiles;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const i64 columns = params.n / kParts;
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const i64 depth = depth_of(params, scalars);
     const LinearTiles<kSide, kSide> walk(params.m, columns, params.batch);
     const Strided &as = params.a_strides, &bs = params.b_strides;
 

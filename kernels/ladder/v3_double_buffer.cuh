@@ -99,7 +99,7 @@ __device__ void v3_double_buffer(const GemmParams& params) {
     constexpr int kBK = Config::kBK, kThreads = ThreadTile<Config>::kThreads;
     __shared__ Panels<Config> buffers[Config::kStages];
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const i64 depth = depth_of(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
 
     for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {

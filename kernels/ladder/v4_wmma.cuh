@@ -115,7 +115,7 @@ template <class Config>
 __device__ void v4_wmma(const GemmParams& params) {
     using Kernel = V4<Config>;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const i64 depth = depth_of(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> walk(params.m, params.n, params.batch);
     const Strided &as = params.a_strides, &bs = params.b_strides;
     const int thread = static_cast<int>(threadIdx.x);

@@ -189,7 +189,7 @@ template <class Config>
 __device__ void v5_mma(const GemmParams& params) {
     using Kernel = V5<Config>;
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
+    const i64 depth = depth_of(params, scalars);
     const Strided &as = params.a_strides, &bs = params.b_strides;
     const bool aligned = Kernel::CopyA::aligned(params.a, as.row, as.col, as.batch, params.m, params.k) &&
                          Kernel::CopyB::aligned(params.b, bs.col, bs.row, bs.batch, params.n, params.k);

@@ -28,8 +28,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
     __syncthreads();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
-    const int steps = static_cast<int>((depth + kTileDepth - 1) / kTileDepth);
+    const int steps = step_count(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, params.n, params.batch);
     const int row = warpgroup_index() * 64;  // of this warpgroup's part of the tile
     RingPosition<Config::kStages> at;

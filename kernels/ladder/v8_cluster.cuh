@@ -34,8 +34,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
     kBlocks > 1 ? cluster_barrier() : __syncthreads();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const i64 depth = scalars.alpha == 0.0f ? 0 : params.k;  // alpha = 0: A and B are not read
-    const int steps = static_cast<int>((depth + kTileDepth - 1) / kTileDepth);
+    const int steps = step_count(params, scalars);
     const int rank = kBlocks > 1 ? cluster_rank() : 0;
     // Every block of a cluster walks the same tiles of the cluster, even where its own part lies outside of D: the others
     // wait for its share of the copies.

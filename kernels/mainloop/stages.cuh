@@ -78,6 +78,19 @@ __device__ void fill_stage(const BulkGemmParams& params, const Stages<Config>& s
     }
 }
 
+// Stages of a tile.
+__device__ inline int step_count(const GemmParams& params, const Scalars& scalars) {
+    return static_cast<int>((depth_of(params, scalars) + kTileDepth - 1) / kTileDepth);
+}
+
+template <int kBlocks, int kElements>
+__device__ void clear(float (&accumulators)[kBlocks][kElements]) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+        for (int i = 0; i < kElements; ++i) accumulators[block][i] = 0.0f;
+}
+
 // A warpgroup multiplies one stage: kBlocks x 64 rows of A from `row` on by all columns of B. Asynchronous.
 template <class Config, int kBlocks>
 __device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], const Stages<Config>& stages, int stage,

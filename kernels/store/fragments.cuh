@@ -22,14 +22,6 @@
 
 namespace carat_kernel {
 
-template <int kBlocks, int kElements>
-__device__ void clear(float (&accumulators)[kBlocks][kElements]) {
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block)
-#pragma unroll
-        for (int i = 0; i < kElements; ++i) accumulators[block][i] = 0.0f;
-}
-
 // `tile`: of the whole block; `row`: the first of this warpgroup's kBlocks x 64 rows in it.
 template <class Config, int kBlocks>
 __device__ void store_direct(const GemmParams& params, const Scalars& scalars,

@@ -23,9 +23,8 @@ const std::vector<ReadPoint> kH200Reads = {
     {58720256, 14.575}, {117440512, 27.675}, {234881024, 53.585}, {469762048, 105.03}, {1050673152, 231.48},
 };
 
-// Bulk copies from L2 by all SMs at once: 38 to 40 bytes a clock and SM. The clock is the highest, so that this is a
-// roof for every kernel; one that runs into the power limit sees three quarters of it.
-constexpr double kH200L2BytesPerClk = 39, kH200Ghz = 1.98;
+// The highest clock.
+constexpr double kH200Ghz = 1.98;
 
 Target h200() {
     Target t;

@@ -17,6 +17,9 @@ struct ReadPoint {
     double bytes, us;
 };
 
+// Bytes a clock of its highest clock that the L2 of an H200 gives each SM when all of them pull at once: 38 to 40.
+inline constexpr double kH200L2BytesPerClk = 39;
+
 struct Target {
     carat_backend backend = CARAT_BACKEND_CPU;
     std::string name;                    // "h200", "cpu"

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dispatch/bulk_map.hpp"
 #include "kernels/emulated.hpp"
 
 namespace carat::test {
@@ -75,16 +76,8 @@ using Nt = LayoutOf<true, false, true>;
 
 // ---------------------------------------------------------------- running
 
-BulkMap map_of(const carat_matrix& x, Extents extents, int64_t batch, void* address, int contiguous, int other) {
-    const bool row_major = x.order == CARAT_ROW_MAJOR;
-    cuda::TensorMapDesc desc;
-    desc.dtype = x.dtype, desc.address = address, desc.rank = 3, desc.swizzle = cuda::Swizzle::bytes_128;
-    desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
-    desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
-    desc.dims[2] = x.batch_stride == 0 ? 1 : uint64_t(batch);
-    desc.strides_bytes[1] = uint64_t(x.ld) * 2;
-    desc.strides_bytes[2] = desc.dims[2] == 1 ? desc.strides_bytes[1] : uint64_t(x.batch_stride) * 2;
-    desc.box[0] = uint32_t(contiguous), desc.box[1] = uint32_t(other), desc.box[2] = 1;
+BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
+    desc.address = address;
     return carat_kernel::make_bulk_map(desc);
 }
 
@@ -93,13 +86,13 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
     BulkGemmParams params = {params_of(p, operands), {}, {}, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
-        return k_major ? map_of(x, extents, p.batch, address, 64, rows) : map_of(x, extents, p.batch, address, 64, 64);
+        return at_address(operand_map(x, extents, p.batch, k_major, rows), address);
     };
     if (Config::kBulk && p.k > 0) {
         params.a_map = operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, Config::kBM / Config::kClusterN);
         params.b_map = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, Config::kBN / Config::kClusterM);
     }
-    if (Config::kBulkStore) params.d_map = map_of(p.d, {p.m, p.n}, p.batch, gemm.d.data(), 64, 64);
+    if (Config::kBulkStore) params.d_map = at_address(bulk_map(p.d, {p.m, p.n}, p.batch, 64, 64), gemm.d.data());
     return params;
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/bulk_map.hpp"
+
+#include <algorithm>
+
+namespace carat {
+namespace {
+
+constexpr int kElementBytes = 2;                      // f16, bf16
+constexpr uint32_t kLine = 64;                        // elements of the swizzle's period, 128 bytes
+constexpr int64_t kMaxBulkExtent = int64_t(1) << 31;  // coordinates of a bulk copy are 32-bit
+
+}  // namespace
+
+cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t batch, uint32_t contiguous,
+                             uint32_t other) {
+    const bool row_major = x.order == CARAT_ROW_MAJOR;
+    cuda::TensorMapDesc desc;
+    desc.dtype = x.dtype;
+    desc.rank = 3;
+    desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
+    desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
+    desc.dims[2] = x.batch_stride == 0 ? 1 : uint64_t(batch);
+    desc.strides_bytes[1] = uint64_t(x.ld) * kElementBytes;
+    // Of a lone matrix the third stride is never used, but has to be a valid one.
+    desc.strides_bytes[2] = desc.dims[2] == 1 ? desc.strides_bytes[1] : uint64_t(x.batch_stride) * kElementBytes;
+    desc.box[0] = contiguous;
+    desc.box[1] = other;
+    desc.box[2] = 1;
+    desc.swizzle = cuda::Swizzle::bytes_128;
+    return desc;
+}
+
+cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t batch, bool k_major, int rows) {
+    return bulk_map(x, extents, batch, kLine, k_major ? uint32_t(rows) : kLine);
+}
+
+bool takes_bulk(cuda::TensorMapDesc desc) {
+    desc.address = reinterpret_cast<const void*>(uintptr_t(16));
+    return cuda::check_tensor_map(desc).ok() && std::all_of(desc.dims, desc.dims + desc.rank, [](uint64_t extent) {
+               return extent < uint64_t(kMaxBulkExtent);
+           });
+}
+
+}  // namespace carat
