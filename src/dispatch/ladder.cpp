@@ -9,9 +9,6 @@
 namespace carat {
 namespace {
 
-// What the L2 delivers to each SM when all of them pull at once, of a GPU whose L2 was not measured: as on an H200.
-constexpr double kL2BytesPerClk = 39;
-
 void require_common(const Problem& p, const Target& target, Requirements& r) {
     require_cuda(p, target, r);
     r.require(p.mode == CARAT_SINGLE || p.mode == CARAT_BATCHED,
@@ -89,11 +86,13 @@ Prediction predict_pipes(const Problem& p, const Config& config, const Target& t
     const auto pipe = [&](double clk, const char* bound) {
         return Prediction{steps * clk / clk_per_us + around_us, bound};
     };
-    // The L2 has a clock of its own: it does not slow down with SMs that are at the power limit.
+    // The L2 has a clock of its own: it does not slow down with SMs that are at the power limit. Where it was not measured,
+    // it is taken to give an SM as much a clock as an H200's.
     const double l2_bytes_per_us =
-        target.l2_tb_per_s > 0 ? target.l2_tb_per_s * 1e6 / units : kL2BytesPerClk * clk_per_us;
+        target.l2_tb_per_s > 0 ? target.l2_tb_per_s * 1e6 / units : kH200L2BytesPerClk * clk_per_us;
     const Prediction candidates[] = {pipe(cost.math_clk, cost.math),
                                      pipe(cost.shared_clk, "shared memory"),
+                                     pipe(cost.copy_clk, "copies by threads, for want of 16-byte pitches"),
                                      {steps * cost.global_bytes / l2_bytes_per_us + around_us, "L2"},
                                      {floor.memory_us + around_us, "memory"},
                                      {target.launch_us, "launch"}};

@@ -25,6 +25,7 @@ int64_t tile_count(const Problem& problem, const Config& config);
 struct TileCost {
     double math_clk = 0;           // f32 units or tensor cores
     double shared_clk = 0;         // the 128-byte port of shared memory, reads and writes
+    double copy_clk = 0;           // the load/store pipe, where threads copy element by element
     double global_bytes = 0;       // from L2 or beyond
     double around_clk = 0;         // first load, epilogue: what no other block of the SM hides
     double start_clk = 0;          // once a kernel: launch, barriers, the very first copies
@@ -32,6 +33,10 @@ struct TileCost {
     const char* math = "compute";  // the name of the pipe for the verdict: "f32 units", "tensor cores"
     double flops_per_clk = 0;      // of an SM at that pipe's full rate: gives the clock from the sustained rate
 };
+
+// Clocks of the load/store pipe for a line of 64 16-bit elements that threads copy one by one, since its address or pitch
+// is no multiple of 16 bytes: two loads a lane of a warp, whose lanes touch four lines at once. Assumed, not measured.
+inline constexpr double kElementCopyClk = 8;
 
 // The busiest SM's tiles through its slowest pipe, against the floor of the problem.
 Prediction predict_pipes(const Problem& problem, const Config& config, const Target& target, const TileCost& cost);

@@ -86,8 +86,17 @@ Prediction v4_predict(const Problem& p, const Config& config, const Target& targ
     return predict_pipes(p, config, target, cost);
 }
 
+// What copy_async() asks of an operand (kernels/mainloop/tile_copy.cuh); the address is not known yet.
+bool has_whole_chunks(const carat_matrix& x, Extents extents) {
+    const int64_t contiguous = x.order == CARAT_ROW_MAJOR ? extents.cols : extents.rows;
+    return contiguous % 8 == 0 && x.ld % 8 == 0 && x.batch_stride % 8 == 0;
+}
+
 Prediction v5_predict(const Problem& p, const Config& config, const Target& target) {
-    return predict_pipes(p, config, target, tile_cost(config, target, 64));
+    TileCost cost = tile_cost(config, target, 64);
+    if (!has_whole_chunks(p.a, {p.m, p.k}) || !has_whole_chunks(p.b, {p.k, p.n}))
+        cost.copy_clk = double(lines(config)) * kElementCopyClk;
+    return predict_pipes(p, config, target, cost);
 }
 
 // ---------------------------------------------------------------- prepare

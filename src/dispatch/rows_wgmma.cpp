@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dispatch/bulk_map.hpp"
 #include "dispatch/cuda_kernel.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/runtime.hpp"
@@ -10,46 +11,12 @@
 namespace carat {
 namespace {
 
-constexpr int kDepth = 64;                            // of K a stage: 128 bytes, the swizzle's period
-constexpr int kElementBytes = 2;                      // f16, bf16
-constexpr int kConsumers = 2;                         // warpgroups that multiply
-constexpr int kConsumerRows = 64;                     // of D, times config.tm: one wgmma
-constexpr int64_t kMaxBulkExtent = int64_t(1) << 31;  // coordinates of a bulk copy are 32-bit
+constexpr int kDepth = 64;         // of K a stage: 128 bytes, the swizzle's period
+constexpr int kElementBytes = 2;   // f16, bf16
+constexpr int kConsumers = 2;      // warpgroups that multiply
+constexpr int kConsumerRows = 64;  // of D, times config.tm: one wgmma
 
 // ---------------------------------------------------------------- bulk copies
-
-// A matrix as the copy engine sees it: the contiguous dimension first; box: of elements, contiguous by other.
-cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t batch, uint32_t contiguous,
-                             uint32_t other) {
-    const bool row_major = x.order == CARAT_ROW_MAJOR;
-    cuda::TensorMapDesc desc;
-    desc.dtype = x.dtype;
-    desc.rank = 3;
-    desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
-    desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
-    desc.dims[2] = x.batch_stride == 0 ? 1 : uint64_t(batch);
-    desc.strides_bytes[1] = uint64_t(x.ld) * kElementBytes;
-    // Of a lone matrix the third stride is never used, but has to be a valid one.
-    desc.strides_bytes[2] = desc.dims[2] == 1 ? desc.strides_bytes[1] : uint64_t(x.batch_stride) * kElementBytes;
-    desc.box[0] = contiguous;
-    desc.box[1] = other;
-    desc.box[2] = 1;
-    desc.swizzle = cuda::Swizzle::bytes_128;
-    return desc;
-}
-
-// All that can be said without the address: pitches of 16 bytes, extents of 32 bits.
-bool takes_bulk(cuda::TensorMapDesc desc) {
-    desc.address = reinterpret_cast<const void*>(uintptr_t(16));
-    return cuda::check_tensor_map(desc).ok() && desc.dims[0] < kMaxBulkExtent && desc.dims[1] < kMaxBulkExtent &&
-           desc.dims[2] < kMaxBulkExtent;
-}
-
-// An operand tile of `rows` (of M or N): one box of a K-major operand or of each block's part of it, boxes of 64 x 64 of
-// an MN-major one (kernels/mainloop/operand_tile.cuh).
-cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t batch, bool k_major, int rows) {
-    return k_major ? bulk_map(x, extents, batch, kDepth, uint32_t(rows)) : bulk_map(x, extents, batch, 64, kDepth);
-}
 
 std::optional<BulkMaps> bulk_maps(const Problem& p, const Config& config) {
     const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
@@ -195,6 +162,7 @@ Prediction predict(const Problem& p, const Config& config, const Target& target,
     cost.shared_clk =
         (config.bm + config.bm / kConsumerRows * config.bn) * double(kDepth) * kElementBytes / kSharedBytesPerClk;
     cost.global_bytes = (config.bm / parts_a + config.bn / parts_b) * kDepth * kElementBytes;
+    if (!bulk_maps(p, config)) cost.copy_clk = (config.bm + config.bn) * kElementCopyClk;
     const double store_clk = config.bm * config.bn / 64.0;
     cost.around_clk = specialized ? store_clk / 2 + 500 : store_clk * 2 + kFirstCopyClk;
     cost.start_clk = kStartClk + (parts_a * parts_b > 1 ? kClusterClk : 0);

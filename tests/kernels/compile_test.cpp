@@ -9,6 +9,7 @@
 #include "dispatch/registry.hpp"
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
+#include "dispatch/rows_wgmma.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -69,7 +70,10 @@ std::vector<Problem> representative_16bit_problems() {
     other.c.dtype = CARAT_F16;
     other.epilogue.bias = CARAT_BIAS_M, other.epilogue.bias_dtype = CARAT_F32;
     other.epilogue.activation = CARAT_ACT_SILU;
-    return {of_16bit(f32_problem(64, 64, 64, "nt"), CARAT_BF16, CARAT_BF16),
+    // Pitches that no bulk copy takes: the kernels whose threads copy.
+    Problem odd = of_16bit(f32_problem(64, 64, 64, "nt"), CARAT_BF16, CARAT_BF16);
+    pad(odd, 1);
+    return {of_16bit(f32_problem(64, 64, 64, "nt"), CARAT_BF16, CARAT_BF16), odd,
             of_16bit(f32_problem(64, 64, 64, "tn", false), CARAT_F16, CARAT_F16), all, other};
 }
 
@@ -89,7 +93,7 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
     // Stages with two barriers each, and 16 KB for the stores of each of two consumers unless they go from registers.
     const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
-    const bool boxes = staged || (c.family != "v6_wgmma" && p.d.dtype != CARAT_F32);
+    const bool boxes = staged || (c.family != "v6_wgmma" && p.d.dtype != CARAT_F32 && p.d.ld % 8 == 0);
     const int64_t ring = c.stages * (128 * (c.bm + c.bn) + 16);
     if (c.family == "v6_wgmma") return Design{256, 0, ring + (boxes ? 2 * 16384 : 0)};
     if (c.family == "v7_warp_specialized" || c.family == "v8_cluster")
@@ -249,6 +253,20 @@ TEST(KernelRows, TensorCoreTilesAndStagesFollowTheSharedMemory) {
     EXPECT_EQ(names(163 << 10), v4 + v5 + "128x256x64_s3 " + v5 + "128x128x64_s4 ");
     EXPECT_EQ(names(99 << 10), v4 + v5 + "128x128x64_s3 ");
     EXPECT_EQ(names(48 << 10), "");
+}
+
+// Where threads have to copy element by element, explain says so and the time is longer.
+TEST(KernelRows, PitchesThatNoBulkCopyTakesAreNamed) {
+    const Target gpu = find_gpu("h200").value();
+    Problem even = of_16bit(f32_problem(4096, 4096, 4096), CARAT_BF16, CARAT_BF16), odd = even;
+    pad(odd, 1);
+    for (const Row* row : {&kRowV5Mma, &kRowV6Wgmma, &kRowV7WarpSpecialized, &kRowV8Cluster})
+        for (const Config& config : row->candidates(even, gpu)) {
+            const Prediction fast = row->predict(even, config, gpu), slow = row->predict(odd, config, gpu);
+            EXPECT_EQ(std::string(fast.bound).find("copies by threads"), std::string::npos) << config.name();
+            EXPECT_NE(std::string(slow.bound).find("copies by threads"), std::string::npos) << config.name();
+            EXPECT_GT(slow.us, fast.us) << config.name();
+        }
 }
 
 TEST(KernelRows, PredictionsFollowTheModel) {
