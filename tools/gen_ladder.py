@@ -293,6 +293,33 @@ def gain_table(root, rungs, table):
     return table(header, rows, [header[2], *header[4:]]) if rows else NOTHING
 
 
+# ---- what was tried, and what the chip does
+
+def experiments_table(root, rung, table):
+    """Versions of a kernel beside cuBLASLt; rung "" is all of them."""
+    name = "ladder_experiments.json"
+    data = read(root, name, "carat.ladder_experiments/1")
+    chosen = [e for e in data["experiments"] if rung in ("", e["rung"])] if data else []
+    if not chosen:
+        return NOTHING
+
+    def version(v):
+        return f"{number(v['tflops'])} TFLOP/s, {percent(v['peer_us'] / v['us'])}"
+    rows = [[e["rung"].upper(), e["change"], version(e["before"]), version(e["after"]), e["kept"]] for e in chosen]
+    return f"From `{FOLDER}/{name}`, {data['how']}:\n\n" + table(["rung", "change", "before, of cuBLASLt", "after, of cuBLASLt", "kept"], rows)
+
+
+def hardware_table(root, words, table):
+    """Facts of the chip whose text begins with `words`."""
+    name = "hardware.json"
+    data = read(root, name, "carat.hardware/1")
+    chosen = [fact for fact in data["facts"] if fact["what"].startswith(words)] if data else []
+    if not chosen:
+        return NOTHING
+    rows = [[fact["what"], fact["value"], fact["unit"]] for fact in chosen]
+    return f"From `{FOLDER}/{name}`, {data['how']}:\n\n" + table(["what", "value", "unit"], rows, ["value"])
+
+
 def part(root, argument, table, environment_line):
     """The text of `ladder ARGUMENT`. ValueError: a sentence for the user."""
     what, _, rest = argument.partition(" ")
@@ -313,4 +340,9 @@ def part(root, argument, table, environment_line):
         return errors_table(root, table)
     if what == "gain" and len(rest.split()) == 2:
         return gain_table(root, rest, table)
-    raise ValueError(f"there is no part `ladder {argument}`; there are arithmetic, table FILE, rung vN, ncu vN, sweep, first, errors and gain vN vM")
+    if what == "experiments":
+        return experiments_table(root, rest, table)
+    if what == "hardware":
+        return hardware_table(root, rest, table)
+    raise ValueError(f"there is no part `ladder {argument}`; there are arithmetic, table FILE, rung vN, ncu vN, sweep, first, errors, gain vN vM, "
+                     "experiments [vN] and hardware [WORDS]")

@@ -87,7 +87,7 @@ class Tables(unittest.TestCase):
         return gen_docs.ladder({}, self.root, argument)
 
     def test_nothing_measured(self):
-        for argument in ("table ladder_4096.json", "rung v3", "ncu v3", "sweep", "arithmetic", "first", "errors", "gain v7 v8"):
+        for argument in ("table ladder_4096.json", "rung v3", "ncu v3", "sweep", "arithmetic", "first", "errors", "gain v7 v8", "experiments", "hardware"):
             self.assertEqual(self.part(argument), gen_ladder.NOTHING)
 
     def test_measured(self):
@@ -115,6 +115,18 @@ class Tables(unittest.TestCase):
         self.assertIn("Median of the 1 at other sizes than 4096^3: 50 %.", text)
         self.assertEqual(self.part("gain v7 v8").splitlines()[2:],
                          ["| 4096^3 | 128 x 256 x 64, cluster 2 x 1 | 200 | 128 x 256 x 64, cluster 2 x 1 | 160 | +25 % |"])
+
+    def test_experiments_and_hardware(self):
+        version = {"us": 200.0, "tflops": 687.0, "peer_us": 190.0}
+        (self.results / "ladder_experiments.json").write_text(json.dumps({
+            "schema": "carat.ladder_experiments/1", "how": "seen",
+            "experiments": [{"rung": "v5", "change": "a -> b", "kept": "before", "before": version, "after": {**version, "us": 380.0}}]}))
+        self.assertIn("| V5 | a -> b | 687 TFLOP/s, 95 % | 687 TFLOP/s, 50 % | before |", self.part("experiments v5"))
+        self.assertEqual(self.part("experiments v8"), gen_ladder.NOTHING)
+        (self.results / "hardware.json").write_text(json.dumps({
+            "schema": "carat.hardware/1", "how": "seen", "facts": [{"what": "wgmma n8", "value": 18.4, "unit": "clocks"}]}))
+        self.assertIn("| wgmma n8 | 18.4 | clocks |", self.part("hardware wgmma"))
+        self.assertEqual(self.part("hardware L2"), gen_ladder.NOTHING)
 
     def test_counters(self):
         metrics, stalls = ncu_ladder.plain(ncu_ladder.read_csv(RAW))
