@@ -161,6 +161,19 @@ double parse_real(std::string_view text, std::string_view flag) {
     return value;
 }
 
+double parse_budget(const std::string& text) {
+    const double seconds = parse_real(text, "--budget");
+    if (!(seconds > 0)) fail(kUsage, "--budget got \"{}\": it takes seconds above 0", one_line(text));
+    return seconds;
+}
+
+double parse_timeout(const std::string& text) {
+    const double seconds = parse_real(text, "--timeout");
+    if (seconds < 0 || seconds > 1e6)
+        fail(kUsage, "--timeout got \"{}\": it takes seconds from 0 to 1000000", one_line(text));
+    return seconds;
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
     std::vector<std::string> parts;
     for (size_t begin = 0;;) {

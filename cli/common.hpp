@@ -93,6 +93,9 @@ Json maybe(const std::string& text);
 // Whole-number and real values of flags; failures name the flag.
 int64_t parse_integer(std::string_view text, std::string_view flag, int64_t least, int64_t most);
 double parse_real(std::string_view text, std::string_view flag);
+// Of --budget: seconds above 0. Of --timeout: seconds up to 1000000, 0 for no limit.
+double parse_budget(const std::string& text);
+double parse_timeout(const std::string& text);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string read_text_file(const std::string& path, size_t limit);
 std::string join(const std::vector<std::string>& words, std::string_view separator);

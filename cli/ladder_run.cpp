@@ -263,16 +263,6 @@ Json limits_json(const Context& context) {
             {"source", member(limits, "source")}};
 }
 
-void open_peer(Run& run, Json& env) {
-    if (!run.options.peer || !run.stream) return;
-    std::string why_not;
-    const std::string& device = run.options.machine.device;
-    run.cublaslt = CublasLt::open(run.context, device.empty() ? 0 : std::stoi(device), &why_not);
-    if (!run.cublaslt) complain(fmt::format("peer cublaslt is left out: {}", why_not));
-    env["peers"]["cublaslt"] = {{"version", run.cublaslt ? Json(run.cublaslt->version()) : Json()},
-                                {"left_out", maybe(why_not)}};
-}
-
 // The exit code, with a sentence if it is not kOk.
 ExitCode verdict_of(const Run& run, ExitCode stopped) {
     if (run.failure == kCheckFailed || (stopped == kOk && run.failure != kOk)) {
@@ -300,7 +290,7 @@ Json run_ladder(const LadderOptions& options, const Context& context, const std:
     if (note.empty()) run.stream = std::make_unique<Stream>(context);
     Json env = environment_json(context, options.machine);
     run.may_lack_facts = !run.stream && member(env, "nvrtc").is_null();
-    open_peer(run, env);
+    if (options.peer && run.stream) run.cublaslt = CublasLt::join(context, options.machine.device, env);
     ExitCode stopped = kOk;
     for (const Shape& shape : options.shapes)
         for (const auto& rungs : groups)

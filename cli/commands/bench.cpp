@@ -86,7 +86,7 @@ void time_problem(const Bench& bench, Result& result) {
     Repeater ours(bench.context, bench.stream, *sets, [&plan](const Operands& o, void* s) { plan.execute(o, s); });
     std::vector<Sampler> contestants = {[&ours] { return ours.sample(); }};
     if (peer) contestants.push_back([&peer] { return peer->repeater->sample(); });
-    const Budget budget = {.seconds = parse_real(bench.flags.budget, "--budget")};
+    const Budget budget = {.seconds = parse_budget(bench.flags.budget)};
     const std::vector<Timing> timings = measure(contestants, budget);
     result.timing = timings[0];
     if (peer) result.peers["cublaslt"] = {timings[1].us, peer->choice};
@@ -221,14 +221,7 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
                    parse_real(flags.problem.beta, "--beta")};
     Json report = {{"schema", "carat.bench/1"}, {"env", environment_json(context, flags.machine)}};
     std::unique_ptr<CublasLt> cublaslt;
-    for (const std::string& peer : flags.peers) {
-        std::string why_not;
-        cublaslt =
-            CublasLt::open(context, flags.machine.device.empty() ? 0 : std::stoi(flags.machine.device), &why_not);
-        if (!cublaslt) complain(fmt::format("peer {} is left out: {}", peer, why_not));
-        report["env"]["peers"][peer] = {{"version", cublaslt ? Json(cublaslt->version()) : Json()},
-                                        {"left_out", maybe(why_not)}};
-    }
+    if (!flags.peers.empty()) cublaslt = CublasLt::join(context, flags.machine.device, report["env"]);
     bench.cublaslt = cublaslt.get();
 
     std::vector<Result> results;
@@ -265,11 +258,8 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
 ExitCode run_bench(const BenchFlags& flags) {
     parse_percent(flags.fail_above, "--fail-above");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
-    if (!(parse_real(flags.budget, "--budget") > 0))
-        fail(kUsage, "--budget got \"{}\": it takes seconds above 0", one_line(flags.budget));
-    const double limit = parse_real(flags.timeout, "--timeout");
-    if (limit < 0 || limit > 1e6)
-        fail(kUsage, "--timeout got \"{}\": it takes seconds from 0 to 1000000", one_line(flags.timeout));
+    parse_budget(flags.budget);
+    const double limit = parse_timeout(flags.timeout);
     const Json before = flags.compare.empty() ? Json() : load_results(flags.compare, "--compare");
     OutputFile file(flags.output.file);
     ExitCode code = kOk;

@@ -103,10 +103,7 @@ void require_alone(const LadderFlags& flags) {
 
 ExitCode run(const LadderFlags& flags) {
     require_alone(flags);
-    const double budget = parse_real(flags.budget, "--budget"), limit = parse_real(flags.timeout, "--timeout");
-    if (!(budget > 0)) fail(kUsage, "--budget got \"{}\": it takes seconds above 0", one_line(flags.budget));
-    if (limit < 0 || limit > 1e6)
-        fail(kUsage, "--timeout got \"{}\": it takes seconds from 0 to 1000000", one_line(flags.timeout));
+    const double budget = parse_budget(flags.budget), limit = parse_timeout(flags.timeout);
     OutputFile file(flags.output.file), page(flags.html, "--html");
     ExitCode code = kOk;
     const Json report = flags.load.empty() ? climb(flags, limit, budget, code) : load_ladder(flags.load);

@@ -291,6 +291,14 @@ std::unique_ptr<CublasLt> CublasLt::open(const Context& context, int device, std
     return peer;
 }
 
+std::unique_ptr<CublasLt> CublasLt::join(const Context& context, const std::string& device, Json& env) {
+    std::string why_not;
+    auto peer = open(context, device.empty() ? 0 : std::stoi(device), &why_not);
+    if (!peer) complain(fmt::format("peer cublaslt is left out: {}", why_not));
+    env["peers"]["cublaslt"] = {{"version", peer ? Json(peer->version()) : Json()}, {"left_out", maybe(why_not)}};
+    return peer;
+}
+
 std::string CublasLt::version() const {
     const size_t number = state_->api->version();
     const size_t major = number >= 100000 ? number / 10000 : number / 1000;

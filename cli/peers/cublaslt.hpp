@@ -14,6 +14,8 @@ class CublasLt {
   public:
     // Null with a sentence where there is no library, no GPU or no usable device context.
     static std::unique_ptr<CublasLt> open(const Context& context, int device, std::string* why_not);
+    // The same for --device ("": 0), noted in the environment of a result; a sentence on stderr where it is left out.
+    static std::unique_ptr<CublasLt> join(const Context& context, const std::string& device, Json& env);
     ~CublasLt();
 
     // The best candidate of one problem, ready to be timed and run.
