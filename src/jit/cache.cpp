@@ -10,6 +10,7 @@
 #include <charconv>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "core/env.hpp"
@@ -68,9 +69,9 @@ std::string file_hex(const std::string& path) {
     return fs::path(path).stem().string();
 }
 
-void remove_older(const std::string& directory, int64_t now, std::chrono::seconds age) {
+void remove_created_until(const std::string& directory, int64_t second) {
     for (const Listed& file : list_files(directory, ""))
-        if (now - file.created >= age.count()) remove_if_ours(file.path);
+        if (file.created <= second) remove_if_ours(file.path);
 }
 
 }  // namespace
@@ -192,7 +193,8 @@ CacheRemoved Cache::prune(bool force) {
         --result.left_entries, result.left_bytes -= file.bytes;  // by us, or by another process that prunes now
         if (removed) ++result.entries, result.bytes += file.bytes;
     }
-    for (const char* leftovers : {"staging", "locks"}) remove_older(directory(leftovers), now, kMinimumAge);
+    for (const char* leftovers : {"staging", "locks"})
+        remove_created_until(directory(leftovers), now - kMinimumAge.count());
     return result;
 }
 
@@ -206,8 +208,9 @@ CacheRemoved Cache::clear() {
             ++result.left_entries, result.left_bytes += file.bytes;
         }
     }
+    // All of them: a file's time may lie a tick ahead of ours.
     for (const char* leftovers : {"staging", "locks"})
-        remove_older(directory(leftovers), std::time(nullptr), std::chrono::seconds(0));
+        remove_created_until(directory(leftovers), std::numeric_limits<int64_t>::max());
     return result;
 }
 

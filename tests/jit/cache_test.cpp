@@ -323,13 +323,16 @@ TEST(Cache, LeftoversOfDeadProcessesGo) {
     cache.store(sample_key(), sample_artifact());
     write_text(scratch / "v1/staging/old", "x");
     write_text(scratch / "v1/staging/new", "x");
+    write_text(scratch / "v1/staging/ahead", "x");
     write_text(scratch / "v1/locks/old.lock", "");
     set_age(scratch / "v1/staging/old", 4000);
+    set_age(scratch / "v1/staging/ahead", -100);  // of a machine whose clock runs ahead
     set_age(scratch / "v1/locks/old.lock", 4000);
     EXPECT_EQ(cache.prune().entries, 0);
     EXPECT_FALSE(fs::exists(scratch / "v1/staging/old"));
     EXPECT_FALSE(fs::exists(scratch / "v1/locks/old.lock"));
     EXPECT_TRUE(fs::exists(scratch / "v1/staging/new"));
+    EXPECT_TRUE(fs::exists(scratch / "v1/staging/ahead"));
     EXPECT_EQ(cache.clear().entries, 1);
     EXPECT_EQ(files_below(scratch.path()), 0);
 }
