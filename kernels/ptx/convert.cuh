@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// convert.cuh: elements of f32, f16 and bf16 in memory as f32 in registers, and back with one rounding to nearest even.
+// convert.cuh: elements of f32, f16 and bf16 in memory as f32 in registers, and back with one rounding to nearest even; the
+// 8-bit types back only, where what exceeds their range saturates. FP8 has its instruction from sm_89 on.
 #pragma once
 
 #include <shared/gemm_params.h>
@@ -33,10 +34,29 @@ __device__ float load_element(const void* from, i64 index) {
     return unpack<kType>(static_cast<const unsigned short*>(from)[index]);
 }
 
+// A pair of 8-bit elements, the first in the low byte. NaN stays NaN in FP8 and becomes 0 in s8.
+template <int kType>
+__device__ inline unsigned short pack_pair_8bit(float first, float second) {
+    unsigned short pair;
+    if constexpr (kType == kTypeE4m3) {
+        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+    } else if constexpr (kType == kTypeE5m2) {
+        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+    } else {
+        int low, high;
+        asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(low) : "f"(first));
+        asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(high) : "f"(second));
+        pair = static_cast<unsigned short>((low & 0xff) | (high & 0xff) << 8);
+    }
+    return pair;
+}
+
 template <int kType>
 __device__ void store_element(void* to, i64 index, float value) {
     if constexpr (kType == kTypeF32)
         static_cast<float*>(to)[index] = value;
+    else if constexpr (type_bytes(kType) == 1)
+        static_cast<unsigned char*>(to)[index] = static_cast<unsigned char>(pack_pair_8bit<kType>(value, 0.0f));
     else
         static_cast<unsigned short*>(to)[index] = static_cast<unsigned short>(pack_pair<kType>(value, 0.0f));
 }
@@ -46,8 +66,18 @@ template <int kType>
 __device__ void store_pair(void* to, i64 index, float first, float second) {
     if constexpr (kType == kTypeF32)
         *reinterpret_cast<float2*>(static_cast<float*>(to) + index) = make_float2(first, second);
+    else if constexpr (type_bytes(kType) == 1)
+        *reinterpret_cast<unsigned short*>(static_cast<unsigned char*>(to) + index) =
+            pack_pair_8bit<kType>(first, second);
     else
         *reinterpret_cast<unsigned*>(static_cast<unsigned short*>(to) + index) = pack_pair<kType>(first, second);
+}
+
+// The largest finite value of an 8-bit type.
+template <int kType>
+__device__ constexpr float largest_finite() {
+    static_assert(type_bytes(kType) == 1);
+    return kType == kTypeE4m3 ? 448.0f : kType == kTypeE5m2 ? 57344.0f : 127.0f;
 }
 
 }  // namespace carat_kernel

@@ -14,14 +14,18 @@ struct Strided {
 };
 
 // Values of carat_dtype that kernels read and write.
-enum Type : int { kTypeNone = 0, kTypeF32 = 2, kTypeF16 = 3, kTypeBf16 = 4 };
+enum Type : int { kTypeNone = 0, kTypeF32 = 2, kTypeF16 = 3, kTypeBf16 = 4, kTypeE4m3 = 5, kTypeE5m2 = 6, kTypeS8 = 7 };
+
+constexpr int type_bytes(int type) {
+    return type == kTypeF32 ? 4 : type <= kTypeBf16 ? 2 : 1;
+}
 
 // Values of carat_activation, carat_gate, carat_bias, carat_out_scale, as code generation writes them into Config.
 // Enumerators and not constants: those would take device memory in every kernel.
 enum Activation : int { kActNone = 0, kActRelu = 1, kActGeluErf = 2, kActGeluTanh = 3, kActSilu = 4, kActSigmoid = 5 };
 enum Gate : int { kGateNone = 0, kGateInterleaved = 1, kGateSplit = 2 };
 enum Bias : int { kBiasNone = 0, kBiasN = 1, kBiasM = 2 };
-enum OutScale : int { kOutScaleNone = 0, kOutScaleTensor = 1, kOutScaleRow = 2 };
+enum OutScale : int { kOutScaleNone = 0, kOutScaleTensor = 1, kOutScaleRow = 2, kOutScaleComputed = 3 };
 
 struct EpilogueParams {
     double alpha, beta;
@@ -31,7 +35,8 @@ struct EpilogueParams {
     i64 bias_batch;
     float clamp_lo, clamp_hi;
     const float* out_scale;
-    float* amax;  // zeroed on the same stream before the launch
+    float* d_scales;  // computed 1x128: [batch x M][ceil(columns of D / 128)]
+    float* amax;      // zeroed on the same stream before the launch
 };
 
 struct GemmParams {

@@ -13,6 +13,8 @@ namespace shared = carat_shared;
 
 static_assert(int(shared::kTypeNone) == CARAT_NONE && int(shared::kTypeF32) == CARAT_F32);
 static_assert(int(shared::kTypeF16) == CARAT_F16 && int(shared::kTypeBf16) == CARAT_BF16);
+static_assert(int(shared::kTypeE4m3) == CARAT_E4M3 && int(shared::kTypeE5m2) == CARAT_E5M2);
+static_assert(int(shared::kTypeS8) == CARAT_S8);
 static_assert(int(shared::kActNone) == CARAT_ACT_NONE && int(shared::kActRelu) == CARAT_ACT_RELU);
 static_assert(int(shared::kActGeluErf) == CARAT_ACT_GELU_ERF && int(shared::kActGeluTanh) == CARAT_ACT_GELU_TANH);
 static_assert(int(shared::kActSilu) == CARAT_ACT_SILU && int(shared::kActSigmoid) == CARAT_ACT_SIGMOID);
@@ -23,6 +25,7 @@ static_assert(int(shared::kBiasM) == CARAT_BIAS_M);
 static_assert(int(shared::kOutScaleNone) == CARAT_OUT_SCALE_NONE);
 static_assert(int(shared::kOutScaleTensor) == CARAT_OUT_SCALE_TENSOR);
 static_assert(int(shared::kOutScaleRow) == CARAT_OUT_SCALE_ROW);
+static_assert(int(shared::kOutScaleComputed) == CARAT_OUT_SCALE_COMPUTED_1X128);
 
 const char* text(bool value) {
     return value ? "true" : "false";
@@ -60,6 +63,7 @@ void bind(shared::GemmParams& params, const carat_operands& operands) {
     params.epilogue.beta_device = operands.beta_device;
     params.epilogue.bias = operands.bias;
     params.epilogue.out_scale = operands.out_scale;
+    params.epilogue.d_scales = operands.d_scales;
     params.epilogue.amax = operands.amax;
 }
 

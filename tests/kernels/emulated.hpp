@@ -47,6 +47,7 @@ inline carat_shared::GemmParams params_of(const Problem& p, const carat_operands
                        p.epilogue.clamp_lo,
                        p.epilogue.clamp_hi,
                        o.out_scale,
+                       o.d_scales,
                        o.amax};
     return params;
 }

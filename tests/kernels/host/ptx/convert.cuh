@@ -32,9 +32,19 @@ float load_element(const void* from, i64 index) {
 }
 
 template <int kType>
+unsigned short pack_pair_8bit(float first, float second) {
+    unsigned char pair[2];
+    carat::store_f64(pair, carat_dtype(kType), 0, first);
+    carat::store_f64(pair, carat_dtype(kType), 1, second);
+    return static_cast<unsigned short>(pair[0] | pair[1] << 8);
+}
+
+template <int kType>
 void store_element(void* to, i64 index, float value) {
     if constexpr (kType == kTypeF32)
         static_cast<float*>(to)[index] = value;
+    else if constexpr (type_bytes(kType) == 1)
+        static_cast<unsigned char*>(to)[index] = static_cast<unsigned char>(pack_pair_8bit<kType>(value, 0.0f));
     else
         static_cast<unsigned short*>(to)[index] = to_bits(kType, value);
 }
@@ -43,6 +53,12 @@ template <int kType>
 void store_pair(void* to, i64 index, float first, float second) {
     store_element<kType>(to, index, first);
     store_element<kType>(to, index + 1, second);
+}
+
+template <int kType>
+constexpr float largest_finite() {
+    static_assert(type_bytes(kType) == 1);
+    return kType == kTypeE4m3 ? 448.0f : kType == kTypeE5m2 ? 57344.0f : 127.0f;
 }
 
 }  // namespace carat_kernel
