@@ -55,9 +55,10 @@ struct alignas(128) BulkMap {
     unsigned char bytes[128];
 };
 
-// What kernels that copy in bulk take. The maps are set if Config::kBulk; d_map if Config::kBulkStore.
+// What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB and kBulkStore.
 struct BulkGemmParams : GemmParams {
     BulkMap a_map, b_map, d_map;
+    int strip;  // of the order of tiles (kernels/scheduler/raster_tiles.cuh)
 };
 
 }  // namespace carat_shared
