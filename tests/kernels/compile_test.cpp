@@ -157,6 +157,28 @@ TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
     EXPECT_GE(expect_all_fit(representative_16bit_problems(), 8), 12);
 }
 
+std::vector<std::byte> cubin_of(const std::string& body, const std::string& arch) {
+    jit::Request request;
+    request.name = "body";
+    request.main =
+        "#include <ptx/dependent_launch.cuh>\nusing namespace carat_kernel;\nnamespace entry {\n"
+        "extern \"C\" __global__ void carat_kernel(float* x) {\n" +
+        body + "\n}\n}\n";
+    request.arch = arch;
+    const auto artifact = jit::Jit({CARAT_JIT_AUTO, ""}).build(request);
+    EXPECT_TRUE(artifact.ok()) << artifact.status().sentence();
+    return artifact.ok() ? (*artifact)->cubin : std::vector<std::byte>();
+}
+
+TEST_F(KernelCompile, DependentLaunchIsAnInstructionOnHopperAndNothingBefore) {
+    const std::string plain = "x[0] = 1;", wait = "wait_for_kernels_before(); x[0] = 1;",
+                      start = "x[0] = 1; let_next_kernel_start();";
+    EXPECT_NE(cubin_of(wait, "sm_90a"), cubin_of(plain, "sm_90a"));
+    EXPECT_NE(cubin_of(start, "sm_90a"), cubin_of(plain, "sm_90a"));
+    EXPECT_EQ(cubin_of(wait, "sm_80"), cubin_of(plain, "sm_80"));
+    EXPECT_EQ(cubin_of(start, "sm_80"), cubin_of(plain, "sm_80"));
+}
+
 TEST_F(KernelCompile, APlannedKernelSaysWhyItCannotRun) {
     Runtime runtime = planning_runtime();
     const Problem problem = f32_problem(64, 64, 64);
