@@ -16,6 +16,6 @@ cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t bat
 cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t batch, bool k_major, int rows);
 
 // All that can be said without the address: pitches of 16 bytes, extents of 31 bits.
-bool takes_bulk(cuda::TensorMapDesc desc);
+bool takes_bulk(const cuda::TensorMapDesc& desc);
 
 }  // namespace carat

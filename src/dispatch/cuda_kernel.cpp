@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/cuda_kernel.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dispatch/runtime.hpp"
@@ -63,6 +64,22 @@ void bind(shared::GemmParams& params, const carat_operands& operands) {
     params.epilogue.amax = operands.amax;
 }
 
+// What may be copied in bulk: its description, the place of its map among the parameters, and its address.
+struct BulkOperand {
+    std::optional<cuda::TensorMapDesc> BulkMaps::*desc;
+    shared::BulkMap shared::BulkGemmParams::*map;
+    const void* (*address)(const carat_operands&);
+};
+constexpr BulkOperand kBulkOperands[] = {
+    {&BulkMaps::a, &shared::BulkGemmParams::a_map, [](const carat_operands& o) { return o.a; }},
+    {&BulkMaps::b, &shared::BulkGemmParams::b_map, [](const carat_operands& o) { return o.b; }},
+    {&BulkMaps::d, &shared::BulkGemmParams::d_map, [](const carat_operands& o) -> const void* { return o.d; }},
+};
+
+bool is_bulk_address(const void* address) {
+    return address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0;
+}
+
 class CudaExecutable final : public Executable {
   public:
     CudaExecutable(const Problem& problem, std::string name)
@@ -72,14 +89,20 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.bulk, kernel.parameters == "BulkGemmParams", nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
     // The way added last.
-    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin) {
+    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin,
+                const std::optional<BulkMaps>& bulk) {
         Way& way = ways_.back();
         CARAT_ASSIGN(way.module, cuda::Module::load(device, cubin, way.shape.dynamic_shared_bytes, name_));
+        for (const BulkOperand& operand : kBulkOperands) {
+            if (!bulk || !((*bulk).*operand.desc)) continue;
+            CARAT_ASSIGN(const cuda::TensorMap map, device->tensor_map(*((*bulk).*operand.desc)));
+            way.maps.push_back({&operand, map});
+        }
         device_ = std::move(device);
         return {};
     }
@@ -99,7 +122,7 @@ class CudaExecutable final : public Executable {
             if (!takes(way, operands)) continue;
             shared::BulkGemmParams params = {params_, {}, {}, {}};
             bind(params, operands);
-            if (way.bulk) CARAT_TRY(encode(*way.bulk, operands, params));
+            CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
             return way.module->launch(way.shape, &params, bytes, stream);
         }
@@ -107,32 +130,32 @@ class CudaExecutable final : public Executable {
     }
 
   private:
+    struct Map {
+        const BulkOperand* operand;
+        cuda::TensorMap encoded;
+    };
     struct Way {
         cuda::LaunchShape shape;
-        std::optional<BulkMaps> bulk;
         bool takes_maps;
+        std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };
 
-    static bool aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-
     // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe.
-    static bool takes(const Way& way, const carat_operands& o) {
-        if (!way.bulk) return true;
-        return o.a && o.b && aligned(o.a) && aligned(o.b) && (way.bulk->d.rank == 0 || aligned(o.d));
+    static bool takes(const Way& way, const carat_operands& operands) {
+        return std::all_of(way.maps.begin(), way.maps.end(),
+                           [&](const Map& map) { return is_bulk_address(map.operand->address(operands)); });
     }
 
-    Status encode(const BulkMaps& maps, const carat_operands& operands, shared::BulkGemmParams& params) const {
-        CARAT_TRY(encode(maps.a, operands.a, params.a_map));
-        CARAT_TRY(encode(maps.b, operands.b, params.b_map));
-        return maps.d.rank == 0 ? Status() : encode(maps.d, operands.d, params.d_map);
-    }
-
-    Status encode(cuda::TensorMapDesc desc, const void* address, shared::BulkMap& to) const {
-        desc.address = address;
-        CARAT_ASSIGN(const cuda::TensorMap map, device_->tensor_map(desc));
-        static_assert(sizeof map == sizeof to);
-        std::memcpy(&to, &map, sizeof to);
+    // Copies of the encoded maps, which other threads may be launching with, moved to these operands.
+    Status place_maps(const Way& way, const carat_operands& operands, shared::BulkGemmParams& params) const {
+        for (const Map& map : way.maps) {
+            CARAT_ASSIGN(const cuda::TensorMap placed,
+                         device_->move_tensor_map(map.encoded, map.operand->address(operands)));
+            shared::BulkMap& to = params.*map.operand->map;
+            static_assert(sizeof placed == sizeof to);
+            std::memcpy(&to, &placed, sizeof to);
+        }
         return {};
     }
 
@@ -189,7 +212,7 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
         facts.threads = int(kernel.shape.threads);
         facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
         executable->add(kernel, std::move(facts));
-        if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin));
+        if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin, kernel.bulk));
     }
     return std::unique_ptr<Executable>(std::move(executable));
 }

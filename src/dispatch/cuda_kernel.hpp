@@ -21,10 +21,10 @@ std::vector<jit::Constant> epilogue_constants(const Problem& problem);
 // The refusals that hold for every CUDA row.
 void require_cuda(const Problem& problem, const Target& target, Requirements& requirements);
 
-// The descriptors of a kernel that copies in bulk. Addresses are filled in when it is executed; d.rank = 0: D is stored
-// by the threads.
+// The operands that a kernel copies in bulk, as dispatch/bulk_map.hpp describes them; the others are left to the threads.
+// Encoded when the plan is made; an execution fills in the addresses.
 struct BulkMaps {
-    cuda::TensorMapDesc a, b, d;
+    std::optional<cuda::TensorMapDesc> a, b, d;
 };
 
 struct CudaKernel {

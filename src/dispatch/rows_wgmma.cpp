@@ -24,7 +24,7 @@ std::optional<BulkMaps> bulk_maps(const Problem& p, const Config& config) {
     BulkMaps maps;
     maps.a = operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, config.bm / parts_a);
     maps.b = operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, config.bn / parts_b);
-    if (!takes_bulk(maps.a) || !takes_bulk(maps.b)) return std::nullopt;
+    if (!takes_bulk(*maps.a) || !takes_bulk(*maps.b)) return std::nullopt;
     return maps;
 }
 
