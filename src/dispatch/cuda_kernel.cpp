@@ -194,6 +194,20 @@ void require_cuda(const Problem&, const Target& target, Requirements& requiremen
                          target.cc_minor);
 }
 
+Status refuse_if_slow(const std::string& kernel, const KernelFacts& facts) {
+    constexpr const char* kRemedy =
+        "leave the kernel to the library or name another configuration (`carat explain --candidates`), and please "
+        "report it";
+    if (facts.spill_bytes > 0)
+        return fail(CARAT_COMPILE_FAILED,
+                    "kernel {} is refused, because the compiler gave it {} registers and spilled {} bytes: {}", kernel,
+                    facts.registers, facts.spill_bytes, kRemedy);
+    if (!facts.warnings.empty())
+        return fail(CARAT_COMPILE_FAILED, "kernel {} ({} registers) is refused, because the compiler says '{}': {}",
+                    kernel, facts.registers, facts.warnings, kRemedy);
+    return {};
+}
+
 Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config,
                                                  std::span<const CudaKernel> kernels, Runtime& runtime) {
     if (runtime.jit == nullptr)
@@ -209,6 +223,7 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
         request.arch = runtime.target.arch();
         CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
         KernelFacts facts = artifact->facts;
+        if (kernel.must_not_spill) CARAT_TRY(refuse_if_slow(config.name(), facts));
         facts.threads = int(kernel.shape.threads);
         facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
         executable->add(kernel, std::move(facts));

@@ -27,6 +27,10 @@ struct BulkMaps {
     std::optional<cuda::TensorMapDesc> a, b, d;
 };
 
+// COMPILE_FAILED where the compiler spilled registers or serialised instructions: such a kernel is several times slower
+// than predicted, so that another configuration is to be taken.
+Status refuse_if_slow(const std::string& kernel, const KernelFacts& facts);
+
 struct CudaKernel {
     std::string include;                    // "ladder/v0_naive.cuh"
     std::string function;                   // "carat_kernel::v0_naive"
@@ -34,6 +38,7 @@ struct CudaKernel {
     std::vector<jit::Constant> constants;
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
+    bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };
 
