@@ -6,6 +6,7 @@
 namespace carat {
 namespace {
 
+const void* const kAnyAddress = reinterpret_cast<const void*>(uintptr_t(16));  // until there is an operand
 constexpr uint32_t kLine = 64;                        // elements of the swizzle's period, 128 bytes
 constexpr int64_t kMaxBulkExtent = int64_t(1) << 31;  // coordinates of a bulk copy are 32-bit
 
@@ -17,6 +18,7 @@ cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t bat
     const uint64_t element = uint64_t(bits(x.dtype)) / 8;
     cuda::TensorMapDesc desc;
     desc.dtype = x.dtype;
+    desc.address = kAnyAddress;
     desc.rank = 3;
     desc.dims[0] = uint64_t(row_major ? extents.cols : extents.rows);
     desc.dims[1] = uint64_t(row_major ? extents.rows : extents.cols);
@@ -46,8 +48,7 @@ std::optional<cuda::TensorMapDesc> store_map(const Problem& p) {
     return desc;
 }
 
-bool takes_bulk(cuda::TensorMapDesc desc) {
-    desc.address = reinterpret_cast<const void*>(uintptr_t(16));
+bool takes_bulk(const cuda::TensorMapDesc& desc) {
     return cuda::check_tensor_map(desc).ok() && std::all_of(desc.dims, desc.dims + desc.rank, [](uint64_t extent) {
                return extent < uint64_t(kMaxBulkExtent);
            });

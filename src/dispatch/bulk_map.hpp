@@ -23,6 +23,6 @@ cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t 
 std::optional<cuda::TensorMapDesc> store_map(const Problem& problem);
 
 // All that can be said without the address: pitches of 16 bytes, extents of 31 bits.
-bool takes_bulk(cuda::TensorMapDesc desc);
+bool takes_bulk(const cuda::TensorMapDesc& desc);
 
 }  // namespace carat

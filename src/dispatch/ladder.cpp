@@ -70,6 +70,10 @@ Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk)
     return config;
 }
 
+int64_t tile_cols(const Problem& p, const Config& config) {
+    return p.epilogue.gate == CARAT_GATE_NONE ? config.bn : config.bn / 2;
+}
+
 int64_t tile_count(const Problem& p, const Config& config) {
     const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
     return ceil_div(p.m, config.bm) * ceil_div(p.d_cols(), config.bn) * batch;

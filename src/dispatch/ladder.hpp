@@ -17,6 +17,8 @@ void require_16bit_rung(const Problem& problem, const Target& target, int cc, Re
 // The configuration of a family for this problem's types and layout, with a tile.
 Config rung_config(const char* family, const Problem& problem, int bm, int bn, int bk);
 
+// Columns of D in a tile: under a gate two columns of B make one.
+int64_t tile_cols(const Problem& problem, const Config& config);
 // Tiles of D, over the batch.
 int64_t tile_count(const Problem& problem, const Config& config);
 

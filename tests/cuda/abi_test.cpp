@@ -75,6 +75,7 @@ static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::kernel_set_attribut
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::function_load)>, decltype(cuFuncLoad)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::launch)>, decltype(cuLaunchKernelEx)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::tensor_map_tiled)>, decltype(cuTensorMapEncodeTiled)>::value);
+static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::tensor_map_address)>, decltype(cuTensorMapReplaceAddress)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_attribute)>, decltype(cuDeviceGetAttribute)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_total_memory)>, decltype(cuDeviceTotalMem)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_pci_bus_id)>, decltype(cuDeviceGetPCIBusId)>::value);
