@@ -29,8 +29,8 @@ struct GemmWs {
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
     static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
-    using Boxes = StoreBoxes<Config>;
-    using Ring = Stages<Config, Boxes::kBytes>;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
     // One a warp of each block that reads what this block loads.
@@ -41,10 +41,10 @@ struct GemmWs {
         if (!Ring::kByThreads && threadIdx.x != 0) return;
         RingPosition<Config::kStages> at;
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
-            const Tile tile = tiles.at(index);
+            const RasterTile tile = tiles.at(index);
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage(params, stages, at.stage, tile, i64(step) * kTileDepth, place);
+                fill_stage(params, stages, at.stage, tile, step, place);
             }
         }
     }
@@ -52,7 +52,6 @@ struct GemmWs {
     static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
                                    int steps, const Place& place, const Scalars& scalars, int consumer) {
         const int row = Config::kPingPong ? 0 : consumer * 64 * Config::kTM;
-        const Boxes boxes(Ring::boxes(consumer), 1 + consumer);
         const auto release = [&](int stage) {
             const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
             if constexpr (Place::kBlocks == 1) {
@@ -79,7 +78,7 @@ struct GemmWs {
             }
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, pass_turn);
-            boxes.store_tile(params, scalars, accumulators, tiles.at(index), row);
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
         Boxes::finish();
     }
@@ -104,8 +103,7 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const int steps = step_count(params, scalars);
-    const i64 d_cols = Config::kGate == kGateNone ? params.n : params.n / 2;
-    const RasterTiles<Config> tiles(params.m, d_cols, params.batch, params.strip, place);
+    const RasterTiles<Config> tiles(params.walk, place);
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
         shrink_registers<Config::kProducerRegisters>();

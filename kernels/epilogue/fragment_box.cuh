@@ -7,7 +7,6 @@
 #pragma once
 
 #include <epilogue/ops.cuh>
-#include <ptx/block.cuh>
 
 namespace carat_kernel {
 
@@ -24,9 +23,10 @@ struct FragmentBox {
 
     const GemmParams& params;
     const Scalars& scalars;
-    i64 batch;
-    i64 row;  // of D, of this lane's first
-    i64 col;  // of D, the box's first
+    int lane;
+    int batch;
+    int row;  // of D, of this lane's first
+    int col;  // of D, the box's first
 
     // blocks: that the tile has for this box. d: the accumulators of the box, up: what its gates are multiplied by (split
     // gate), else unused. Afterwards d holds what D is to hold: for an interleaved gate, column 4b + lane % 4 of D in d[4b + 2h].
@@ -42,32 +42,29 @@ struct FragmentBox {
         if constexpr (Config::kOutScale == kOutScaleTensor)
             scale(d, blocks, params.epilogue.out_scale[0], params.epilogue.out_scale[0]);
         if constexpr (Config::kOutScale == kOutScaleRow) {
-            const float* scales = params.epilogue.out_scale + batch * params.m;
+            const float* scales = params.epilogue.out_scale + i64(batch) * params.m;
             scale(d, blocks, scales[clamped(row, params.m)], scales[clamped(row + 8, params.m)]);
         }
         if constexpr (Config::kOutScale == kOutScaleComputed) divide_by_computed(d, blocks);
     }
 
   private:
-    static __device__ int lane() {
-        return static_cast<int>(threadIdx.x) % kWarpThreads;
+    static __device__ int clamped(int at, i64 extent) {
+        return at < extent ? at : static_cast<int>(extent) - 1;
     }
-    static __device__ i64 clamped(i64 at, i64 extent) {
-        return at < extent ? at : extent - 1;
-    }
-    __device__ i64 d_cols() const {
-        return Config::kGate == kGateNone ? params.n : params.n / 2;
+    __device__ int d_cols() const {
+        return static_cast<int>(Config::kGate == kGateNone ? params.n : params.n / 2);
     }
     // Whether accumulator i belongs to an element of D.
     __device__ bool inside(int i) const {
-        const int right = kInterleaved ? i / 4 * 4 + lane() % 4 : i / 4 * 8 + lane() % 4 * 2 + i % 2;
+        const int right = kInterleaved ? i / 4 * 4 + lane % 4 : i / 4 * 8 + lane % 4 * 2 + i % 2;
         return row + i / 2 % 2 * 8 < params.m && col + right < d_cols();
     }
 
     // alpha acc + beta C + bias, at B's columns. Beyond the extents what is at their end is read again.
     __device__ void linear(float* d, int blocks, int part) const {
-        const i64 first = (kInterleaved ? 2 * col : source_column<Config>(params, col, part)) + lane() % 4 * 2;
-        const bool whole = row - lane() / 4 + 16 <= params.m && first - lane() % 4 * 2 + 8 * blocks <= params.n;
+        const int first = static_cast<int>(source_column<Config>(params, col, part)) + lane % 4 * 2;
+        const bool whole = row - lane / 4 + 16 <= params.m && first - lane % 4 * 2 + 8 * blocks <= params.n;
         constexpr int kTogether = 8;  // blocks whose C is on its way together
 #pragma unroll
         for (int begin = 0; begin < kBlocks; begin += kTogether) {
@@ -78,7 +75,7 @@ struct FragmentBox {
     }
 
     template <int kMost>
-    __device__ void linear_blocks(float* d, int blocks, i64 j, bool whole) const {
+    __device__ void linear_blocks(float* d, int blocks, int j, bool whole) const {
         float c[4 * kMost], bias[2 * kMost];
         if constexpr (Config::kHasC)
             if (scalars.beta != 0.0f) load_c<kMost>(c, blocks, j, whole);
@@ -93,14 +90,16 @@ struct FragmentBox {
     }
 
     template <int kMost>
-    __device__ void load_c(float (&c)[4 * kMost], int blocks, i64 j, bool whole) const {
+    __device__ void load_c(float (&c)[4 * kMost], int blocks, int j, bool whole) const {
         const Strided& s = params.c_strides;
-        const i64 place = batch * s.batch;
+        const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};
         constexpr int kPairBytes = 2 * type_bytes(Config::kTypeC);
         const bool pairs =
             Config::kRowMajorD && whole &&
-            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) % kPairBytes == 0;
+            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) %
+                    kPairBytes ==
+                0;
         if (pairs) {
 #pragma unroll
             for (int pair = 0; pair < 2 * kMost; ++pair) {
@@ -118,8 +117,8 @@ struct FragmentBox {
     }
 
     template <int kMost>
-    __device__ void load_bias(float (&bias)[2 * kMost], int blocks, i64 j) const {
-        const i64 place = batch * params.epilogue.bias_batch;
+    __device__ void load_bias(float (&bias)[2 * kMost], int blocks, int j) const {
+        const i64 place = i64(batch) * params.epilogue.bias_batch;
 #pragma unroll
         for (int i = 0; i < (Config::kBias == kBiasM ? 2 : 2 * kMost); ++i) {
             if (Config::kBias == kBiasN && i >= 2 * blocks) continue;
@@ -137,7 +136,7 @@ struct FragmentBox {
 
     // The box is the 128 columns of one scale. NaN takes no part in the maximum.
     __device__ void divide_by_computed(float* d, int blocks) const {
-        const i64 scales_of_row = (d_cols() + 127) / 128;
+        const int scales_of_row = (d_cols() + 127) / 128;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             float largest = 0.0f;
@@ -148,9 +147,9 @@ struct FragmentBox {
                 largest = fmaxf(largest, __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(largest), step)));
             float scale = largest / largest_finite<Config::kTypeD>();
             if (scale == 0.0f) scale = 1.0f;
-            const i64 i_row = row + 8 * half;
-            if (lane() % 4 == 0 && i_row < params.m && col < d_cols())
-                params.epilogue.d_scales[(batch * params.m + i_row) * scales_of_row + col / 128] = scale;
+            const int i_row = row + 8 * half;
+            if (lane % 4 == 0 && i_row < params.m && col < d_cols())
+                params.epilogue.d_scales[(i64(batch) * params.m + i_row) * scales_of_row + col / 128] = scale;
 #pragma unroll
             for (int i = 2 * half; i < kAccumulators; i += i % 2 ? 3 : 1)
                 if (i < 4 * blocks) d[i] = d[i] / scale;

@@ -38,8 +38,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
     for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
         const Tile tile = tiles.at(index);
         const auto fill = [&](int stage, int step) {
-            if (Ring::kByThreads || threadIdx.x == 0)
-                fill_stage<Config>(params, stages, stage, tile, i64(step) * kTileDepth);
+            if (Ring::kByThreads || threadIdx.x == 0) fill_stage<Config>(params, stages, stage, tile, step);
         };
         RingPosition<Config::kStages> next = at;  // the stage to fill
         int filled = 0;
@@ -58,7 +57,8 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
             }
         }
         wgmma_wait<0>();
-        store_fragments<Config>(params, scalars, accumulators, tile, row, Ring::boxes(warpgroup_index()));
+        store_fragments<Config>(params, scalars, accumulators, tile, row,
+                                dynamic_shared() + Ring::kStores + warpgroup_index() * kStagedBytes);
         __syncthreads();  // the next tile's copies go into the stages of the last products
     }
 }

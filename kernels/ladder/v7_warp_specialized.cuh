@@ -27,8 +27,8 @@ template <class Config>
 __device__ void v7_warp_specialized(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 && Config::kThreads == 384 && Config::kBK == kTileDepth);
     constexpr int kReleases = Config::kConsumers * kWarpgroupThreads / kWarpThreads;  // one a warp
-    using Boxes = StoreBoxes<Config>;
-    using Ring = Stages<Config, Boxes::kBytes>;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
     const Ring stages;
     if (threadIdx.x == 0) stages.init_barriers(kReleases);
     __syncthreads();
@@ -46,20 +46,19 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
             const Tile tile = tiles.at(index);
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage<Config>(params, stages, at.stage, tile, i64(step) * kTileDepth);
+                fill_stage<Config>(params, stages, at.stage, tile, step);
             }
         }
     } else {
         grow_registers<Config::kConsumerRegisters>();
         const int row = consumer * 64;
-        const Boxes boxes(Ring::boxes(consumer), 1 + consumer);
         const auto release = [&](int stage) {
             if (threadIdx.x % kWarpThreads == 0) barrier_arrive(stages.empty(stage));
         };
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
             float accumulators[1][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
-            boxes.store_tile(params, scalars, accumulators, tiles.at(index), row);
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
         Boxes::finish();
     }

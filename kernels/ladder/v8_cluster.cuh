@@ -27,11 +27,10 @@ template <class Config>
 __device__ void v8_cluster(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 * Config::kTM && Config::kThreads == 384 && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
-    using Boxes = StoreBoxes<Config>;
-    using Ring = Stages<Config, Boxes::kBytes>;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
     static_assert(!Ring::kByThreads || Place::kBlocks == 1, "only the copy engine can write to other blocks");
     constexpr int kReleases = Config::kConsumers * 4 * Place::kReaders;  // one a warp
-    constexpr int kStripRows = 2048;                                     // of D
     const Ring stages;
     const Place place;
     if (threadIdx.x == 0) stages.init_barriers(kReleases);
@@ -39,7 +38,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const int steps = step_count(params, scalars);
-    const RasterTiles<Config> tiles(params.m, params.n, params.batch, kStripRows / (Config::kBM * Place::kM), place);
+    const RasterTiles<Config> tiles(params.walk, place);
     const int consumer = warpgroup_index() - 1;
     RingPosition<Config::kStages> at;
 
@@ -47,16 +46,15 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         shrink_registers<Config::kProducerRegisters>();
         for (int index = tiles.first(); index < tiles.count() && (threadIdx.x == 0 || Ring::kByThreads);
              index += tiles.step()) {
-            const Tile tile = tiles.at(index);
+            const RasterTile tile = tiles.at(index);
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage(params, stages, at.stage, tile, i64(step) * kTileDepth, place);
+                fill_stage(params, stages, at.stage, tile, step, place);
             }
         }
     } else {
         grow_registers<Config::kConsumerRegisters>();
         const int row = consumer * 64 * Config::kTM;
-        const Boxes boxes(Ring::boxes(consumer), 1 + consumer);
         const auto release = [&](int stage) {
             const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
             if constexpr (Place::kBlocks == 1) {
@@ -68,7 +66,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
-            boxes.store_tile(params, scalars, accumulators, tiles.at(index), row);
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
         Boxes::finish();
     }

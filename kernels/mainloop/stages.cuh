@@ -33,9 +33,8 @@ struct Stages {
 
     __device__ unsigned a(int stage) const { return memory + stage * kStageBytes; }
     __device__ unsigned b(int stage) const { return a(stage) + TileA::kBytes; }
-    __device__ static char* boxes(int consumer) {
-        return dynamic_shared() + Config::kStages * kStageBytes + consumer * kStoreBytes;
-    }
+    // Where the consumers' stores begin, from the begin of the block's shared memory on.
+    static constexpr int kStores = Config::kStages * kStageBytes;
     __device__ unsigned full(int stage) const {
         return a(Config::kStages) + Config::kConsumers * kStoreBytes + stage * 2 * kBarrierBytes;
     }
@@ -54,11 +53,11 @@ struct Stages {
 };
 
 // One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it.
-template <class Config, class Ring>
-__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, i64 k,
+template <class Config, class Ring, class Tile>
+__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
                               const ClusterPlace<Config>& place) {
     const unsigned full = stages.full(stage);
-    const int depth = static_cast<int>(k);
+    const int depth = step * kTileDepth;
     // A batch stride of 0 is a map of one matrix.
     if constexpr (Config::kBulkA) {
         const int rows[] = {static_cast<int>(tile.row)};
@@ -77,8 +76,9 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
 }
 
 // kFillThreads threads copy the others.
-template <class Config, class Ring>
-__device__ void copy_stage(const GemmParams& params, const Ring& stages, int stage, const Tile& tile, i64 k) {
+template <class Config, class Ring, class Tile>
+__device__ void copy_stage(const GemmParams& params, const Ring& stages, int stage, const Tile& tile, int step) {
+    const i64 k = i64(step) * kTileDepth;
     const int thread = static_cast<int>(threadIdx.x);
     if constexpr (!Config::kBulkA) {
         const Strided& s = params.a_strides;
@@ -99,21 +99,21 @@ __device__ void copy_stage(const GemmParams& params, const Ring& stages, int sta
     async_proxy_fence();
 }
 
-// Fills a stage with A's and B's tiles at k. All kFillThreads threads call it if any operand is copied by threads
+// Fills a stage with A's and B's tiles of the `step`th 64 of K. All kFillThreads threads call it if any operand is copied by threads
 // (Ring::kByThreads), else one.
-template <class Config, class Ring>
-__device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, i64 k,
+template <class Config, class Ring, class Tile>
+__device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
                            const ClusterPlace<Config>& place = {}) {
     const unsigned full = stages.full(stage);
     if constexpr (!Ring::kByThreads) {
         barrier_arrive_expect(full, Ring::kBulkBytes);
-        ask_for_stage(params, stages, stage, tile, k, place);
+        ask_for_stage(params, stages, stage, tile, step, place);
     } else {
         if (Ring::kBulkBytes > 0 && threadIdx.x == 0) {
             barrier_expect(full, Ring::kBulkBytes);
-            ask_for_stage(params, stages, stage, tile, k, place);
+            ask_for_stage(params, stages, stage, tile, step, place);
         }
-        copy_stage<Config>(params, stages, stage, tile, k);
+        copy_stage<Config>(params, stages, stage, tile, step);
         barrier_arrive(full);
     }
 }

@@ -12,12 +12,12 @@
 #include <ptx/bulk_copy.cuh>
 #include <ptx/ldmatrix.cuh>
 #include <ptx/shared.cuh>
-#include <scheduler/linear_tiles.cuh>
 
 namespace carat_kernel {
 
 constexpr int kStoreBoxBytes = 64 * kLineBytes;
 constexpr int kStoreBoxes = 2;  // of a warpgroup: one is filled while the other is stored
+constexpr int kStoreBytes = kStoreBoxes * kStoreBoxBytes;
 
 // How elements of D lie in a box: row-major, a line of 128 bytes is a row; column-major, 64 rows of a column follow each
 // other.
@@ -36,11 +36,10 @@ struct BoxLayout {
 
 // Lays the values of FragmentBox into a box: this warp's 16 rows.
 template <class Config>
-__device__ void fill_box(const float* d, int blocks, char* box) {
+__device__ void fill_box(const float* d, int blocks, char* box, int thread) {
     using Values = FragmentBox<Config>;
     using Layout = BoxLayout<Config>;
-    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-    const int warp_row = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpThreads * 16;
+    const int lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
     if constexpr (Layout::kElement == 2 && !Values::kInterleaved) {
         // A lane gives the address of one line of 8 elements of the four matrices of two blocks: upper and lower 8 rows
         // of the left block, then of the right one.
@@ -80,7 +79,7 @@ __device__ void fill_box(const float* d, int blocks, char* box) {
 
 // Where a box goes: its first element of D, and how much of it lies within D and the tile.
 struct BoxPlace {
-    i64 row, col, batch;
+    int row, col, batch;
     int rows, cols;
 };
 
@@ -110,7 +109,7 @@ struct WordOf<1> {
 
 // The warpgroup writes a box to D in words of kWidth bytes; a word that D ends in, element by element.
 template <class Config, int kWidth>
-__device__ void drain_words(const GemmParams& params, const char* box, const BoxPlace& place) {
+__device__ void drain_words(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
     using Layout = BoxLayout<Config>;
     using Word = typename WordOf<kWidth>::type;
     using Element = typename WordOf<Layout::kElement>::type;
@@ -121,8 +120,7 @@ __device__ void drain_words(const GemmParams& params, const char* box, const Box
     const int lines = Config::kRowMajorD ? place.rows : place.cols,
               length = Config::kRowMajorD ? place.cols : place.rows;
     Element* const d = static_cast<Element*>(params.d) + place.row * s.row + place.col * s.col + place.batch * s.batch;
-    for (int byte = static_cast<int>(threadIdx.x) % kWarpgroupThreads * kWidth; byte < kStoreBoxBytes;
-         byte += kWarpgroupThreads * kWidth) {
+    for (int byte = thread * kWidth; byte < kStoreBoxBytes; byte += kWarpgroupThreads * kWidth) {
         const int line = byte / kLineOf, along = byte % kLineOf / Layout::kElement;
         if (line >= lines) break;
         const char* from = box + Layout::swizzled(byte);
@@ -135,35 +133,33 @@ __device__ void drain_words(const GemmParams& params, const char* box, const Box
 }
 
 template <class Config>
-__device__ void drain_box(const GemmParams& params, const char* box, const BoxPlace& place) {
+__device__ void drain_box(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
     const Strided& s = params.d_strides;
     const u64 steps = (Config::kRowMajorD ? s.row : s.col) | s.batch;
     const u64 bits = reinterpret_cast<u64>(params.d) | steps * BoxLayout<Config>::kElement;
     constexpr int kLeast = BoxLayout<Config>::kElement;
-    if (bits % 16 == 0) return drain_words<Config, 16>(params, box, place);
-    if (bits % 8 == 0) return drain_words<Config, 8>(params, box, place);
-    if (kLeast <= 4 && bits % 4 == 0) return drain_words<Config, 4>(params, box, place);
-    if constexpr (kLeast == 2) return drain_words<Config, 2>(params, box, place);
+    if (bits % 16 == 0) return drain_words<Config, 16>(params, box, place, thread);
+    if (bits % 8 == 0) return drain_words<Config, 8>(params, box, place, thread);
+    if (kLeast <= 4 && bits % 4 == 0) return drain_words<Config, 4>(params, box, place, thread);
+    if constexpr (kLeast == 2) return drain_words<Config, 2>(params, box, place, thread);
     if constexpr (kLeast == 1)
-        return bits % 2 == 0 ? drain_words<Config, 2>(params, box, place) : drain_words<Config, 1>(params, box, place);
+        return bits % 2 == 0 ? drain_words<Config, 2>(params, box, place)
+                             : drain_words<Config, 1>(params, box, place, thread);
 }
 
-// The boxes of one warpgroup: kBytes of shared memory and a named barrier that no other uses.
-template <class Config>
+// The boxes of the consumers, which follow each other in shared memory from kBegin on, kStoreBytes each. Consumer c, which is
+// warpgroup c + 1, uses the named barrier c + 1.
+template <class Config, int kBegin>
 class StoreBoxes {
     using Values = FragmentBox<Config>;
 
   public:
-    static constexpr int kBytes = kStoreBoxes * kStoreBoxBytes;
-
-    __device__ StoreBoxes(char* memory, int barrier) : memory_(memory), barrier_(barrier) {}
-
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators:
     // where a tile is whole boxes the loop over them is not unrolled (four copies of an activation are tens of kilobytes of
     // code), so it always takes the first box and moves the others up, for registers cannot be indexed.
-    template <int kStrips>
-    __device__ void store_tile(const BulkGemmParams& params, const Scalars& scalars,
-                               float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) const {
+    template <int kStrips, class Tile>
+    __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
+                                      float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) {
         constexpr int kAll = kStrips * (Config::kBN / 2), kStep = Values::kAccumulators;
         [[maybe_unused]] constexpr int kUnroll = Values::kWhole ? 1 : kStrips * Values::kCount;
         float* const all = accumulators[0];
@@ -176,8 +172,9 @@ class StoreBoxes {
             const int blocks = Values::kWhole || cols_left >= Values::kCols
                                    ? Values::kBlocks
                                    : cols_left * Values::kBlocks / Values::kCols;
-            const i64 i = tile.row + row + strip * 64, j = tile.col + across * Values::kCols;
-            store_box(params, scalars, largest, d, blocks, {i, j, tile.batch, 0, cols_left}, index);
+            const int i = static_cast<int>(tile.row) + row + strip * 64;
+            const int j = static_cast<int>(tile.col) + across * Values::kCols;
+            store_box(params, scalars, largest, d, blocks, {i, j, static_cast<int>(tile.batch), 0, cols_left}, index);
             if constexpr (Values::kWhole) {
 #pragma unroll
                 for (int a = 0; a + kStep < kAll; ++a) all[a] = all[a + kStep];
@@ -193,39 +190,36 @@ class StoreBoxes {
     }
 
   private:
-    __device__ void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest, float* d,
-                              int blocks, BoxPlace place, int index) const {
-        const bool leader = threadIdx.x % kWarpgroupThreads == 0;
-        const int lane_row = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpThreads * 16 +
-                             static_cast<int>(threadIdx.x) % kWarpThreads / 4;
-        char* const box = memory_ + index % kStoreBoxes * kStoreBoxBytes;
-        const FragmentBox<Config> values = {params, scalars, place.batch, place.row + lane_row, place.col};
+    __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
+                                     float* d, int blocks, BoxPlace place, int index) {
+        const int thread_of_block = fresh_thread(), consumer = thread_of_block / kWarpgroupThreads - 1;
+        const int thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
+        const bool leader = thread == 0;
+        char* const box = dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
+        const FragmentBox<Config> values = {
+            params, scalars, lane, place.batch, place.row + thread / kWarpThreads * 16 + lane / 4, place.col};
         values.finish(d, d + Config::kBN / 4, blocks, largest);
         // At a tile's begin all boxes: how many the tile before had may be odd.
         if (Config::kBulkStore && leader)
             index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
-        named_barrier<kWarpgroupThreads>(barrier_);  // the box is free
-        fill_box<Config>(d, blocks, box);
+        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is free
+        fill_box<Config>(d, blocks, box, thread);
         if (Config::kBulkStore) async_proxy_fence();
-        named_barrier<kWarpgroupThreads>(barrier_);  // the box is full
+        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is full
         if (Config::kBulkStore && blocks == Values::kBlocks) {
             if (leader) {
-                const int i = static_cast<int>(place.row), j = static_cast<int>(place.col);
-                bulk_store(params.d_map, shared_address(box), Config::kRowMajorD ? j : i, Config::kRowMajorD ? i : j,
-                           static_cast<int>(place.batch));
+                bulk_store(params.d_map, shared_address(box), Config::kRowMajorD ? place.col : place.row,
+                           Config::kRowMajorD ? place.row : place.col, place.batch);
             }
         } else {
             const i64 d_cols = Config::kGate == kGateNone ? params.n : params.n / 2;
             place.rows = static_cast<int>(params.m - place.row < 64 ? params.m - place.row : 64);
             if (d_cols - place.col < place.cols) place.cols = static_cast<int>(d_cols - place.col);
             if (place.cols > Values::kCols) place.cols = Values::kCols;
-            drain_box<Config>(params, box, place);
+            drain_box<Config>(params, box, place, thread);
         }
         if (Config::kBulkStore && leader) bulk_store_commit();  // an empty group counts, too
     }
-
-    char* memory_;
-    int barrier_;
 };
 
 }  // namespace carat_kernel

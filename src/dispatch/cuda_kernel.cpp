@@ -93,7 +93,7 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.strip, {}, nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -124,7 +124,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, way.strip};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, way.walk};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -141,7 +141,7 @@ class CudaExecutable final : public Executable {
     struct Way {
         cuda::LaunchShape shape;
         bool takes_maps;
-        int strip;
+        shared::TileWalk walk;
         std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };

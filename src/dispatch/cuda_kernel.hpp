@@ -38,7 +38,7 @@ struct CudaKernel {
     std::vector<jit::Constant> constants;
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
-    int strip = 0;                 // of the order of tiles (kernels/scheduler/raster_tiles.cuh)
+    carat_shared::TileWalk walk = {};
     bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };

@@ -19,6 +19,9 @@ void require_plain(const Problem& p, Requirements& r) {
     r.require(p.scale_a.recipe == CARAT_SCALE_NONE && p.scale_b.recipe == CARAT_SCALE_NONE,
               "it takes no scales of A and B, but the recipe is {}", describe_recipe(p));
     r.require(p.sparsity == CARAT_DENSE, "it takes dense operands, not 2:4 sparse ones");
+}
+
+void require_given_scales(const Problem& p, Requirements& r) {
     r.require(p.epilogue.out_scale != CARAT_OUT_SCALE_COMPUTED_1X128,
               "it does not compute output scales (out_scale 1x128), which only narrow types of D need");
 }
@@ -37,24 +40,45 @@ void require_f32_rung(const Problem& p, const Target& target, Requirements& r) {
     r.require(e.bias == CARAT_BIAS_NONE || e.bias_dtype == CARAT_F32, "the bias must be f32, but is {}",
               name(e.bias_dtype));
     require_plain(p, r);
+    require_given_scales(p, r);
 }
 
-void require_16bit_rung(const Problem& p, const Target& target, int cc, Requirements& r) {
-    const carat_epilogue& e = p.epilogue;
-    const auto is_output = [&](carat_dtype type) { return type == CARAT_F32 || type == p.a.dtype; };
+void require_16bit(const Problem& p, const Target& target, int cc, Requirements& r) {
     require_common(p, target, r);
     r.require(target.cc_major * 10 + target.cc_minor >= cc,
               "it needs compute capability {}.{} or newer, but {} has {}.{}", cc / 10, cc % 10, target.name,
               target.cc_major, target.cc_minor);
     r.require(p.a.dtype == p.b.dtype && (p.a.dtype == CARAT_F16 || p.a.dtype == CARAT_BF16),
               "A and B must both be f16 or both bf16, but are {} and {}", name(p.a.dtype), name(p.b.dtype));
+    r.require(p.compute == CARAT_COMPUTE_DEFAULT, "it accumulates in f32 and knows no other compute mode");
+    require_plain(p, r);
+}
+
+void require_16bit_rung(const Problem& p, const Target& target, int cc, Requirements& r) {
+    const carat_epilogue& e = p.epilogue;
+    const auto is_output = [&](carat_dtype type) { return type == CARAT_F32 || type == p.a.dtype; };
+    require_16bit(p, target, cc, r);
     r.require(is_output(p.d.dtype), "D must be f32 or the type of A, but is {}", name(p.d.dtype));
     r.require(!p.has_c() || is_output(p.c.dtype), "C must be f32 or the type of A, but is {}", name(p.c.dtype));
-    r.require(p.compute == CARAT_COMPUTE_DEFAULT, "it accumulates in f32 and knows no other compute mode");
     r.require(e.bias == CARAT_BIAS_NONE || is_output(e.bias_dtype),
               "the bias must be f32 or of the type of A, but is {}", name(e.bias_dtype));
     r.require(e.gate == CARAT_GATE_NONE, "it has no gated epilogue");
-    require_plain(p, r);
+    require_given_scales(p, r);
+}
+
+void require_16bit_gemm(const Problem& p, const Target& target, int cc, Requirements& r) {
+    const carat_epilogue& e = p.epilogue;
+    const auto is_float = [](carat_dtype type) { return type == CARAT_F32 || type == CARAT_F16 || type == CARAT_BF16; };
+    const bool fp8 = p.d.dtype == CARAT_E4M3 || p.d.dtype == CARAT_E5M2;
+    require_16bit(p, target, cc, r);
+    r.require(is_float(p.d.dtype) || fp8 || p.d.dtype == CARAT_S8,
+              "D must be f32, f16, bf16, e4m3, e5m2 or s8, but is {}", name(p.d.dtype));
+    r.require(!fp8 || target.cc_major * 10 + target.cc_minor >= 89,
+              "the instruction that rounds to FP8 exists from compute capability 8.9 on, but {} has {}.{} and D is {}",
+              target.name, target.cc_major, target.cc_minor, name(p.d.dtype));
+    r.require(!p.has_c() || is_float(p.c.dtype), "C must be f32, f16 or bf16, but is {}", name(p.c.dtype));
+    r.require(e.bias == CARAT_BIAS_NONE || is_float(e.bias_dtype), "the bias must be f32, f16 or bf16, but is {}",
+              name(e.bias_dtype));
 }
 
 Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk) {

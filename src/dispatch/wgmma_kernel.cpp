@@ -6,6 +6,7 @@
 #include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/runtime.hpp"
+#include "shared/tile_walk.h"
 
 namespace carat {
 namespace {
@@ -51,7 +52,11 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.shape.dynamic_shared_bytes =
         unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
     kernel.shape.programmatic = family.programmatic;
-    kernel.strip = config.strip;
+    // Rung 8 names no strip: 2048 rows.
+    const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
+    if (clusters <= INT32_MAX)
+        kernel.walk = carat_shared::make_tile_walk(p.m, p.d_cols(), batch, config.bm * cluster_m,
+                                                   int(tile_cols(p, config)) * cluster_n, strip);
     const auto constant = [&](const char* name, const std::string& value) {
         kernel.constants.emplace_back(name, value);
     };

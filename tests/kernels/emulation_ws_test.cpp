@@ -45,9 +45,7 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
 
     template <class Config>
     static void run(const BulkGemmParams& params) {
-        BulkGemmParams with_strip = params;
-        with_strip.strip = strip;
-        carat_kernel::gemm_ws<Config>(with_strip);
+        carat_kernel::gemm_ws<Config>(params);
     }
     static inline int strip = 2;
 };

@@ -2,6 +2,7 @@
 // The tile walks: every tile of every matrix exactly once over all blocks, and the order that the raster is for.
 #include "kernels/host_cuda.hpp"
 // After the language.
+#include <scheduler/linear_tiles.cuh>
 #include <scheduler/raster_tiles.cuh>
 
 #include <gtest/gtest.h>
@@ -27,17 +28,28 @@ using Visits = std::map<std::tuple<int64_t, int64_t, int64_t>, int>;  // (batch,
 
 // Of the block `rank` of each cluster.
 template <class Config>
-RasterTiles<Config> tiles_of(int64_t m, int64_t n, int64_t batch, int strip, int rank = 0) {
-    return RasterTiles<Config>(m, n, batch, strip, ClusterPlace<Config>(rank));
-}
+struct TilesOf {
+    carat_shared::TileWalk walk;
+    ClusterPlace<Config> place;
+    RasterTiles<Config> tiles;
+
+    TilesOf(int64_t m, int64_t n, int64_t batch, int strip, int rank = 0)
+        : walk(carat_shared::make_tile_walk(m, n, batch, Config::kBM * Config::kClusterM,
+                                            Config::kBN * Config::kClusterN, strip)),
+          place(rank),
+          tiles(walk, place) {}
+    TilesOf(const TilesOf&) = delete;
+    int count() const { return tiles.count(); }
+    auto at(int index) const { return tiles.at(index); }
+};
 
 template <class Config>
 Visits walk(int64_t m, int64_t n, int64_t batch, int strip) {
     Visits visits;
     for (int rank = 0; rank < Config::kClusterM * Config::kClusterN; ++rank) {
-        const auto tiles = tiles_of<Config>(m, n, batch, strip, rank);
+        const TilesOf<Config> tiles(m, n, batch, strip, rank);
         for (int index = 0; index < tiles.count(); ++index) {
-            const Tile tile = tiles.at(index);
+            const auto tile = tiles.at(index);
             ++visits[{tile.batch, tile.row, tile.col}];
         }
     }
@@ -76,8 +88,8 @@ TEST(RasterTiles, EveryTileOnce) {
 TEST(RasterTiles, BlocksOfAClusterAreNeighbours) {
     using Rows = ConfigOf<128, 256, 2, 1>;
     using Columns = ConfigOf<256, 128, 1, 2>;
-    const auto upper = tiles_of<Rows>(1000, 1000, 1, 8), lower = tiles_of<Rows>(1000, 1000, 1, 8, 1);
-    const auto left = tiles_of<Columns>(1000, 1000, 1, 8), right = tiles_of<Columns>(1000, 1000, 1, 8, 1);
+    const TilesOf<Rows> upper(1000, 1000, 1, 8), lower(1000, 1000, 1, 8, 1);
+    const TilesOf<Columns> left(1000, 1000, 1, 8), right(1000, 1000, 1, 8, 1);
     for (int index = 0; index < upper.count(); ++index) {
         EXPECT_EQ(upper.at(index).row + 128, lower.at(index).row);
         EXPECT_EQ(upper.at(index).col, lower.at(index).col);
@@ -91,7 +103,7 @@ TEST(RasterTiles, BlocksOfAClusterAreNeighbours) {
 // The lines of A and B that the 66 clusters of an H200 need at once, in elements: 4352 where they are a square, more where
 // one strip ends and the next begins.
 TEST(RasterTiles, WhatRunsTogetherIsNearlySquare) {
-    const auto tiles = tiles_of<ConfigOf<128, 256, 2, 1>>(8192, 8192, 1, 8);
+    const TilesOf<ConfigOf<128, 256, 2, 1>> tiles(8192, 8192, 1, 8);
     const LinearTiles<256, 256> lines(8192, 8192, 1);
     const auto footprint = [](const auto& order, int first) {
         std::set<int64_t> rows, cols;
