@@ -179,7 +179,10 @@ class Schemas(Case):
         self.assertEqual(data["schema"], "carat.list/1")
         self.has(data, {"version": TEXT, "rows": list, "targets": list, "env": list, "statuses": list, "dtypes": list, "exit_codes": list})
         for row in data["rows"]:
-            self.has(row, {"name": TEXT, "summary": TEXT, "source": TEXT, "backend": TEXT, "supports": list})
+            self.has(row, {"name": TEXT, "summary": TEXT, "source": TEXT, "backend": TEXT, "supports": list, "typical": dict})
+            self.has(row["typical"], {"problem": TEXT, "compute_capability": MAYBE_TEXT, "configurations": list}, exactly=True)
+            self.assertNotIn(row["typical"]["configurations"], ([], None))
+            self.assertEqual(row["typical"]["compute_capability"] is None, row["backend"] == "cpu")
         for row in data["exit_codes"]:
             self.has(row, {"code": int, "name": TEXT, "meaning": TEXT}, exactly=True)
         self.assertEqual([row["code"] for row in data["exit_codes"]], [0, 1, 2, 3, 4, 5, 6, 7, 130])
@@ -342,6 +345,13 @@ class FakeGpu(Case):
         self.assertIn("/no/libcublasLt.so", done.stderr)
         self.has(data["results"][0], RESULT, exactly=True)
         self.assertTrue(data["results"][0]["kernel"].startswith("v"))
+
+    def test_explain_compiles_on_request(self):
+        self.needs_nvrtc()
+        flags = ["explain", *self.problem, "--kernel", "v2_registers", "--compile"]
+        plan = json.loads(carat(*flags, "--json", **self.gpu).stdout)["plan"]
+        self.assertEqual((plan["schema"], plan["spill_bytes"], plan["warnings"], plan["refused"]), ("carat.plan/1", 0, None, []))
+        self.assertIn(f"Planned {plan['kernel']}: {plan['registers']} registers, 0 bytes spilled", carat(*flags, **self.gpu).stdout)
 
     def test_every_candidate_of_a_row(self):
         self.needs_nvrtc()
