@@ -18,7 +18,8 @@ struct FragmentBox {
     static constexpr int kAccumulators = 4 * kBlocks;                   // of a lane, from each half of the tile
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
-    static constexpr bool kWhole = kTileCols % kCols == 0;
+    static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;  // of the last one
+    static constexpr bool kWhole = kLastCols == kCols;
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");
 
     const GemmParams& params;

@@ -153,17 +153,16 @@ template <class Config, int kBlocks, class Ring, class Release, class Issued>
 __device__ void multiply_tile(float (&accumulators)[kBlocks][Config::kBN / 2], const Ring& stages,
                               RingPosition<Config::kStages>& at, int steps, int row, Release release, Issued issued) {
     clear(accumulators);
-    int before = 0;  // the stage of the step in flight
-    for (int step = 0; step < steps; ++step, at.advance()) {
+    int left = steps;
+    for (; left > 0; --left, at.advance()) {
         barrier_wait(stages.full(at.stage), at.parity);
         multiply_stage<Config>(accumulators, stages, at.stage, row);
         wgmma_wait<1>();
-        if (step > 0) release(before);
-        before = at.stage;
+        if (left < steps) release(at.stage_before());
     }
     issued();
     wgmma_wait<0>();
-    if (steps > 0) release(before);
+    if (steps > 0) release(at.stage_before());
 }
 
 }  // namespace carat_kernel

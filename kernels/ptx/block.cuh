@@ -12,8 +12,9 @@ __device__ inline int warpgroup_index() {
 }
 
 // threadIdx.x, read anew each time, so that nothing that is worked out from it is kept in registers over the loops around.
-__device__ inline int fresh_thread() {
-    int thread;
+// Unsigned, since a division of a number that may be negative is four instructions.
+__device__ inline unsigned fresh_thread() {
+    unsigned thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
 }

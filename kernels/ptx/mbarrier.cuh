@@ -72,6 +72,7 @@ template <int kStages>
 struct RingPosition {
     int stage = 0, parity = 0;
 
+    __device__ int stage_before() const { return stage == 0 ? kStages - 1 : stage - 1; }
     __device__ void advance() {
         if (++stage < kStages) return;
         stage = 0;

@@ -33,7 +33,7 @@ class RasterTiles {
     __device__ int count() const { return walk_.count; }
 
     __device__ RasterTile at(int index) const {
-        const carat_shared::TilePlace tile = carat_shared::tile_place(walk_, index);
+        const carat_shared::TilePlace tile = carat_shared::tile_place(walk_, static_cast<unsigned>(index));
         return {tile.row * kRows + place_.row * Config::kBM, tile.col * kCols + place_.col * kTileCols<Config>,
                 tile.batch};
     }

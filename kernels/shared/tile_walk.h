@@ -22,13 +22,16 @@ constexpr TileWalk make_tile_walk(i64 m, i64 d_cols, i64 batch, int cluster_rows
             along_n ? strip : -strip, along_n};
 }
 
-constexpr TilePlace tile_place(const TileWalk& walk, int index) {
-    const int matrix = walk.lines * walk.steps, batch = index / matrix, in_matrix = index - batch * matrix;
-    const int whole = walk.strip * walk.steps, strip = in_matrix / whole, in_strip = in_matrix - strip * whole;
-    const int top = strip * walk.strip, left = walk.lines - top, height = left < walk.strip ? left : walk.strip;
-    const int forward = in_strip / height, line = top + in_strip - forward * height;
-    const int along = strip % 2 == 0 ? forward : walk.steps - 1 - forward;
-    return {walk.along_n ? line : along, walk.along_n ? along : line, batch};
+// Unsigned: a division is half as long.
+constexpr TilePlace tile_place(const TileWalk& walk, unsigned index) {
+    const unsigned lines = walk.lines, steps = walk.steps, matrix = lines * steps;
+    const unsigned batch = index / matrix, in_matrix = index - batch * matrix;
+    const unsigned whole = walk.strip * steps, strip = in_matrix / whole, in_strip = in_matrix - strip * whole;
+    const unsigned top = strip * walk.strip, left = lines - top,
+                   height = left < unsigned(walk.strip) ? left : walk.strip;
+    const unsigned forward = in_strip / height, line = top + in_strip - forward * height;
+    const unsigned along = strip % 2 == 0 ? forward : steps - 1 - forward;
+    return {int(walk.along_n ? line : along), int(walk.along_n ? along : line), int(batch)};
 }
 
 }  // namespace carat_shared

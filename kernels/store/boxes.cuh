@@ -23,27 +23,25 @@ constexpr int kStoreBytes = kStoreBoxes * kStoreBoxBytes;
 // other.
 template <class Config>
 struct BoxLayout {
-    static constexpr int kElement = type_bytes(Config::kTypeD), kCols = kLineBytes / kElement;
-    static constexpr int kColumnBytes = 64 * kElement;
+    static constexpr unsigned kElement = type_bytes(Config::kTypeD), kCols = kLineBytes / kElement;
+    static constexpr unsigned kColumnBytes = 64 * kElement;
 
-    __device__ static constexpr int swizzled(int byte) {
-        return swizzle_128(byte / kLineBytes, byte % kLineBytes / 16) + byte % 16;
-    }
-    __device__ static constexpr int at(int row, int col) {
+    __device__ static constexpr unsigned swizzled(unsigned byte) { return byte ^ (byte / kLineBytes % 8 * 16); }
+    __device__ static constexpr unsigned at(unsigned row, unsigned col) {
         return swizzled(Config::kRowMajorD ? row * kLineBytes + col * kElement : col * kColumnBytes + row * kElement);
     }
 };
 
 // Lays the values of FragmentBox into a box: this warp's 16 rows.
 template <class Config>
-__device__ void fill_box(const float* d, int blocks, char* box, int thread) {
+__device__ void fill_box(const float* d, int blocks, char* box, unsigned thread) {
     using Values = FragmentBox<Config>;
     using Layout = BoxLayout<Config>;
-    const int lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
+    const unsigned lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
     if constexpr (Layout::kElement == 2 && !Values::kInterleaved) {
         // A lane gives the address of one line of 8 elements of the four matrices of two blocks: upper and lower 8 rows
         // of the left block, then of the right one.
-        const int half = lane / 8 % 2 * 8, right = lane / 16 * 8, line = lane % 8;
+        const unsigned half = lane / 8 % 2 * 8, right = lane / 16 * 8, line = lane % 8;
         const unsigned to = shared_address(box);
 #pragma unroll
         for (int block = 0; block < Values::kBlocks; block += 2) {
@@ -52,20 +50,20 @@ __device__ void fill_box(const float* d, int blocks, char* box, int thread) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 packed[i] = pack_pair<Config::kTypeD>(d[4 * block + 2 * i], d[4 * block + 2 * i + 1]);
-            const int row = warp_row + half + (Config::kRowMajorD ? line : 0);
-            const int col = block * 8 + right + (Config::kRowMajorD ? 0 : line);
+            const unsigned row = warp_row + half + (Config::kRowMajorD ? line : 0);
+            const unsigned col = block * 8 + right + (Config::kRowMajorD ? 0 : line);
             stmatrix_x4<!Config::kRowMajorD>(to + Layout::at(row, col), packed);
         }
     } else {
-        const int row = warp_row + lane / 4;
+        const unsigned row = warp_row + lane / 4;
 #pragma unroll
         for (int pair = 0; pair < 2 * Values::kBlocks; ++pair) {
             if (pair >= 2 * blocks) continue;
-            const int at_row = row + pair % 2 * 8;
+            const unsigned at_row = row + pair % 2 * 8;
             if constexpr (Values::kInterleaved) {
                 store_element<Config::kTypeD>(box + Layout::at(at_row, pair / 2 * 4 + lane % 4), 0, d[2 * pair]);
             } else {
-                const int col = pair / 2 * 8 + lane % 4 * 2;
+                const unsigned col = pair / 2 * 8 + lane % 4 * 2;
                 if constexpr (Config::kRowMajorD) {
                     store_pair<Config::kTypeD>(box + Layout::at(at_row, col), 0, d[2 * pair], d[2 * pair + 1]);
                 } else {
@@ -77,7 +75,7 @@ __device__ void fill_box(const float* d, int blocks, char* box, int thread) {
     }
 }
 
-// Where a box goes: its first element of D, and how much of it lies within D and the tile.
+// Where a box goes: its first element of D, and how much of it is to be stored.
 struct BoxPlace {
     int row, col, batch;
     int rows, cols;
@@ -109,19 +107,19 @@ struct WordOf<1> {
 
 // The warpgroup writes a box to D in words of kWidth bytes; a word that D ends in, element by element.
 template <class Config, int kWidth>
-__device__ void drain_words(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
+__device__ void drain_words(const GemmParams& params, const char* box, const BoxPlace& place, unsigned thread) {
     using Layout = BoxLayout<Config>;
     using Word = typename WordOf<kWidth>::type;
     using Element = typename WordOf<Layout::kElement>::type;
-    constexpr int kLineOf = Config::kRowMajorD ? kLineBytes : Layout::kColumnBytes,
-                  kElements = kWidth / Layout::kElement;
+    constexpr unsigned kLineOf = Config::kRowMajorD ? kLineBytes : Layout::kColumnBytes;
+    constexpr int kElements = kWidth / Layout::kElement;
     const Strided& s = params.d_strides;
     const i64 pitch = Config::kRowMajorD ? s.row : s.col;
     const int lines = Config::kRowMajorD ? place.rows : place.cols,
               length = Config::kRowMajorD ? place.cols : place.rows;
     Element* const d = static_cast<Element*>(params.d) + place.row * s.row + place.col * s.col + place.batch * s.batch;
-    for (int byte = thread * kWidth; byte < kStoreBoxBytes; byte += kWarpgroupThreads * kWidth) {
-        const int line = byte / kLineOf, along = byte % kLineOf / Layout::kElement;
+    for (unsigned byte = thread * kWidth; byte < kStoreBoxBytes; byte += kWarpgroupThreads * kWidth) {
+        const int line = static_cast<int>(byte / kLineOf), along = static_cast<int>(byte % kLineOf / Layout::kElement);
         if (line >= lines) break;
         const char* from = box + Layout::swizzled(byte);
         Element* const to = d + line * pitch + along;
@@ -132,8 +130,17 @@ __device__ void drain_words(const GemmParams& params, const char* box, const Box
     }
 }
 
+// The part of a box that is D's.
 template <class Config>
-__device__ void drain_box(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
+__device__ BoxPlace within_d(const GemmParams& params, BoxPlace place) {
+    const i64 rows = params.m - place.row, cols = params.n / (Config::kGate == kGateNone ? 1 : 2) - place.col;
+    if (rows < place.rows) place.rows = static_cast<int>(rows);
+    if (cols < place.cols) place.cols = static_cast<int>(cols);
+    return place;
+}
+
+template <class Config>
+__device__ void drain_box(const GemmParams& params, const char* box, const BoxPlace& place, unsigned thread) {
     const Strided& s = params.d_strides;
     const u64 steps = (Config::kRowMajorD ? s.row : s.col) | s.batch;
     const u64 bits = reinterpret_cast<u64>(params.d) | steps * BoxLayout<Config>::kElement;
@@ -155,30 +162,29 @@ class StoreBoxes {
 
   public:
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators:
-    // where a tile is whole boxes the loop over them is not unrolled (four copies of an activation are tens of kilobytes of
-    // code), so it always takes the first box and moves the others up, for registers cannot be indexed.
+    // the loops are not unrolled (four copies of an activation are tens of kilobytes of code), so they always take the
+    // first ones and move the others up, for registers cannot be indexed.
     template <int kStrips, class Tile>
     __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
                                       float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) {
-        constexpr int kAll = kStrips * (Config::kBN / 2), kStep = Values::kAccumulators;
-        [[maybe_unused]] constexpr int kUnroll = Values::kWhole ? 1 : kStrips * Values::kCount;
+        constexpr int kStrip = Config::kBN / 2, kBox = Values::kAccumulators, kCount = Values::kCount;
+        // A strip that ends within a box is unrolled.
+        [[maybe_unused]] constexpr int kUnroll = Values::kWhole ? 1 : kCount;
         float* const all = accumulators[0];
         Largest<Config> largest;
+#pragma unroll 1
+        for (int strip = 0; strip < kStrips; ++strip) {
 #pragma unroll kUnroll
-        for (int index = 0; index < kStrips * Values::kCount; ++index) {
-            const int strip = index / Values::kCount, across = index % Values::kCount;
-            float* const d = Values::kWhole ? all : all + strip * (Config::kBN / 2) + across * kStep;
-            const int cols_left = Values::kTileCols - across * Values::kCols;
-            const int blocks = Values::kWhole || cols_left >= Values::kCols
-                                   ? Values::kBlocks
-                                   : cols_left * Values::kBlocks / Values::kCols;
-            const int i = static_cast<int>(tile.row) + row + strip * 64;
-            const int j = static_cast<int>(tile.col) + across * Values::kCols;
-            store_box(params, scalars, largest, d, blocks, {i, j, static_cast<int>(tile.batch), 0, cols_left}, index);
-            if constexpr (Values::kWhole) {
-#pragma unroll
-                for (int a = 0; a + kStep < kAll; ++a) all[a] = all[a + kStep];
+            for (int across = 0; across < kCount; ++across) {
+                const int cols = Values::kWhole || across < kCount - 1 ? Values::kCols : Values::kLastCols;
+                const BoxPlace place = {static_cast<int>(tile.row) + row + strip * 64,
+                                        static_cast<int>(tile.col) + across * Values::kCols,
+                                        static_cast<int>(tile.batch), 64, cols};
+                store_box(params, scalars, largest, Values::kWhole ? all : all + across * kBox, place,
+                          strip * kCount + across);
+                if constexpr (Values::kWhole) move_up<kBox, kStrips * kStrip>(all);
             }
+            move_up<Values::kWhole ? kStrip - kCount * kBox : kStrip, kStrips * kStrip>(all);
         }
         largest.publish(params);
     }
@@ -190,33 +196,42 @@ class StoreBoxes {
     }
 
   private:
+    template <int kBy, int kAll>
+    __device__ static void move_up(float* all) {
+        if constexpr (kBy > 0) {
+#pragma unroll
+            for (int i = 0; i + kBy < kAll; ++i) all[i] = all[i + kBy];
+        }
+    }
+
+    // d: the box's accumulators; index: of the box in the tile.
     __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
-                                     float* d, int blocks, BoxPlace place, int index) {
-        const int thread_of_block = fresh_thread(), consumer = thread_of_block / kWarpgroupThreads - 1;
-        const int thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
-        const bool leader = thread == 0;
+                                     float* d, BoxPlace place, int index) {
+        const unsigned thread_of_block = fresh_thread(), consumer = thread_of_block / kWarpgroupThreads - 1;
+        const unsigned thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
+        const bool leader = thread == 0, whole = place.cols == Values::kCols;
         char* const box = dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
-        const FragmentBox<Config> values = {
-            params, scalars, lane, place.batch, place.row + thread / kWarpThreads * 16 + lane / 4, place.col};
+        const int blocks = place.cols * Values::kBlocks / Values::kCols;
+        const FragmentBox<Config> values = {params,
+                                            scalars,
+                                            static_cast<int>(lane),
+                                            place.batch,
+                                            place.row + static_cast<int>(thread / kWarpThreads * 16 + lane / 4),
+                                            place.col};
         values.finish(d, d + Config::kBN / 4, blocks, largest);
         // At a tile's begin all boxes: how many the tile before had may be odd.
         if (Config::kBulkStore && leader)
             index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
-        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is free
+        named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is free
         fill_box<Config>(d, blocks, box, thread);
         if (Config::kBulkStore) async_proxy_fence();
-        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is full
-        if (Config::kBulkStore && blocks == Values::kBlocks) {
-            if (leader) {
+        named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is full
+        if (Config::kBulkStore && whole) {
+            if (leader)
                 bulk_store(params.d_map, shared_address(box), Config::kRowMajorD ? place.col : place.row,
                            Config::kRowMajorD ? place.row : place.col, place.batch);
-            }
         } else {
-            const i64 d_cols = Config::kGate == kGateNone ? params.n : params.n / 2;
-            place.rows = static_cast<int>(params.m - place.row < 64 ? params.m - place.row : 64);
-            if (d_cols - place.col < place.cols) place.cols = static_cast<int>(d_cols - place.col);
-            if (place.cols > Values::kCols) place.cols = Values::kCols;
-            drain_box<Config>(params, box, place, thread);
+            drain_box<Config>(params, box, within_d<Config>(params, place), thread);
         }
         if (Config::kBulkStore && leader) bulk_store_commit();  // an empty group counts, too
     }

@@ -105,20 +105,37 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
     return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
 }
 
+// What runs in a configuration's place where threads copy: they need registers, and reach no other block of a cluster. The
+// largest tiles leave none to spare.
+struct Substitute {
+    Config config;
+    WgmmaBlock block;
+};
+Substitute copied_by_threads(const Config& config, const WgmmaBlock& block) {
+    constexpr int kMostAccumulators = 128;  // of a thread
+    Substitute other = {config, block};
+    if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
+    if (block.strips * config.bn / 2 <= kMostAccumulators && block.consumers == 2) return other;
+    other.block = {};
+    other.config.bm = 128, other.config.bn = std::min(config.bn, 128) / 64 * 64;
+    if (other.config.tm) other.config.tm = 1;
+    other.config.pingpong = false;
+    return other;
+}
+
 Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config& config, Runtime& runtime,
                                                   const WgmmaFamily& family, const WgmmaBlock& block) {
     std::vector<CudaKernel> kernels;
-    Config alone = config;  // only the copy engine writes to other blocks of a cluster
-    if (config.cluster_m) alone.cluster_m = alone.cluster_n = 1;
-    BulkMaps maps = bulk_maps(p, config, family.specialized);
-    const bool whole = maps.a && maps.b;
-    if (!whole) maps = bulk_maps(p, alone, family.specialized);
-    if (maps.a || maps.b || maps.d) {
-        kernels.push_back(make_kernel(p, whole ? config : alone, family, block, runtime.target, maps));
-        if (!whole) kernels.back().config = alone;
+    const BulkMaps maps = bulk_maps(p, config, family.specialized);
+    const auto [other, other_block] = copied_by_threads(config, block);
+    if (maps.a && maps.b) {
+        kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
+    } else if (const BulkMaps some = bulk_maps(p, other, family.specialized); some.a || some.b || some.d) {
+        kernels.push_back(make_kernel(p, other, family, other_block, runtime.target, some));
+        kernels.back().config = other;
     }
-    kernels.push_back(make_kernel(p, alone, family, block, runtime.target, {}));
-    kernels.back().config = alone;
+    kernels.push_back(make_kernel(p, other, family, other_block, runtime.target, {}));
+    kernels.back().config = other;
     return prepare_cuda(p, config, kernels, runtime);
 }
 

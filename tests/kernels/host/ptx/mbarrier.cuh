@@ -90,6 +90,7 @@ template <int kStages>
 struct RingPosition {
     int stage = 0, parity = 0;
 
+    int stage_before() const { return stage == 0 ? kStages - 1 : stage - 1; }
     void advance() {
         if (++stage < kStages) return;
         stage = 0;
