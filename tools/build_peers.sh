@@ -25,20 +25,16 @@ fi
 # One object a kernel. No fast math: CUTLASS's own build has none either.
 flags=(-std=c++17 -O3 -DNDEBUG -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr
        -Xcompiler -fPIC,-fvisibility=hidden "-I$include")
-compile() {  # OBJECT SOURCE [FLAG...]
-    local object=$work/$1 source=$sources/$2
-    if [ -f "$object" ] && [ -z "$(find "$sources" -newer "$object" ! -name plugin.cpp -type f)" ]; then return; fi
-    "$nvcc" "${flags[@]}" "${@:3}" -c "$source" -o "$object.new" && mv "$object.new" "$object"
-    echo "$object"
-}
 kernels=$(grep -c '^KERNEL(' $sources/kernels.def)
-objects=() running=0
+objects=() stale=()
 for ((id = 0; id < kernels; ++id)); do
-    objects+=("$work/kernel_$id.o")
-    if ((++running > $(nproc))); then wait -n; fi
-    compile kernel_$id.o part.cu -DCARAT_CUTLASS_KERNEL=$id &
+    object=$work/kernel_$id.o
+    objects+=("$object")
+    if [ ! -f "$object" ] || [ -n "$(find $sources -newer "$object" ! -name plugin.cpp -type f)" ]; then stale+=("$id"); fi
 done
-while ((--running > 0)); do wait -n || exit 1; done
+echo "build_peers.sh: ${#stale[@]} of $kernels kernels to compile"
+printf '%s\n' "${stale[@]}" | xargs -r -P "$(nproc)" -I ID \
+    "$nvcc" "${flags[@]}" -DCARAT_CUTLASS_KERNEL=ID -c $sources/part.cu -o $work/kernel_ID.o
 "$nvcc" "${flags[@]}" -c $sources/plugin.cpp -o $work/plugin.o
 
 "$nvcc" -shared -cudart static -Xlinker --no-undefined -Xlinker --exclude-libs,ALL -o "$out/libcarat_cutlass.so" \

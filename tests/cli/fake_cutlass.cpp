@@ -21,7 +21,9 @@ extern "C" __attribute__((visibility("default"))) const carat_cutlass_plugin_tab
         2,
         3,
         [](int kernel) { return kernel == 0 ? "one" : "two"; },
-        [](int variant) { return variant == 0 ? "swizzle 1" : variant == 1 ? "swizzle 2" : "swizzle 4"; },
+        [](int variant) { return variant == 0   ? "swizzle 1"
+                                 : variant == 1 ? "swizzle 2"
+                                                : "swizzle 4"; },
         [](int, const carat_cutlass_problem* p) { return p->k % 8 == 0 ? 1 : 0; },
         [](int, int variant, const carat_cutlass_problem*) { return static_cast<size_t>(variant) * 1000; },
         [](int kernel, int, const carat_cutlass_problem*, const carat_cutlass_pointers* at, void*) {

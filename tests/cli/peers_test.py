@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,20 +64,23 @@ class Flags(Case):
 class Together(Case):
     """All in one run, on a driver that runs no kernel: what is timed is noise, and --no-check lets it through."""
 
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        os.chmod(folder.name, 0o700)
+        cls.addClassCleanup(folder.cleanup)
+        cls.cache = folder.name  # kernels are compiled once for all of these
+
+    def setUp(self):
         if not FAKE_CUDA:
             self.skipTest("built without the tests of src/cuda")
-        self.gpu = {"CARAT_CUDA_PATH": FAKE_CUDA, "CARAT_CACHE_DIR": folder.name, "FAKE_CUDA_ANY_CODE": "1", "CARAT_CUBLASLT_PATH": "/no/libcublasLt.so",
+        self.gpu = {"CARAT_CUDA_PATH": FAKE_CUDA, "CARAT_CACHE_DIR": self.cache, "FAKE_CUDA_ANY_CODE": "1", "CARAT_CUBLASLT_PATH": "/no/libcublasLt.so",
                     "CARAT_CUTLASS_PLUGIN": FAKE_CUTLASS, "CARAT_DEEPGEMM_PYTHON": sys.executable}
         checks = json.loads(self.carat("doctor", "--json", **self.gpu).stdout)["checks"]
         if next(check for check in checks if check["name"] == "NVRTC")["state"] != "ok":
             self.skipTest("there is no NVRTC here")
 
-    def bench(self, *more, peers="cublaslt,cutlass,deepgemm", n="128", expect=0, **env):
-        return self.carat("bench", "--m", "64", "--n", n, "--k", "64", "--dtype", "bf16", "--budget", "0.05", "--peer", peers, *more, expect=expect,
+    def bench(self, *more, peers="cublaslt,cutlass,deepgemm", n="128", dtype="bf16", expect=0, **env):
+        return self.carat("bench", "--m", "64", "--n", n, "--k", "64", "--dtype", dtype, "--budget", "0.05", "--peer", peers, *more, expect=expect,
                           **{**self.gpu, **env})
 
     def results(self, *more, **env):
@@ -117,7 +121,6 @@ class Together(Case):
 
     def test_missing(self):
         for peer, reason, env in (("cutlass", "/no/plugin.so", {"CARAT_CUTLASS_PLUGIN": "/no/plugin.so"}),
-                                  ("cutlass", "libcarat_cutlass.so", {"CARAT_CUTLASS_PLUGIN": ""}),
                                   ("cutlass", "lacks carat_cutlass_plugin", {"CARAT_CUTLASS_PLUGIN": FAKE_CUDA}),
                                   ("cutlass", "interface 7, wanted 1", {"FAKE_CUTLASS_ABI": "7"}),
                                   ("deepgemm", "/no/python", {"CARAT_DEEPGEMM_PYTHON": "/no/python"}),
@@ -129,13 +132,26 @@ class Together(Case):
                 for text in (done.stderr, data["env"]["peers"][peer]["left_out"], *(r["peers"][peer]["choice"] for r in data["results"])):
                     self.assertIn(reason, text)
 
+    def test_the_plugin_lies_beside_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = shutil.copy(CARAT, folder)
+            flags = [program, "bench", "--m", "64", "--n", "64", "--k", "64", "--dtype", "bf16", "--budget", "0.05", "--peer", "cutlass", "--no-check", "--json"]
+            env = environment(**{**self.gpu, "CARAT_CUTLASS_PLUGIN": ""})
+            for found in (False, True):
+                if found:
+                    shutil.copy(FAKE_CUTLASS, pathlib.Path(folder, "libcarat_cutlass.so"))
+                done = subprocess.run(flags, capture_output=True, text=True, timeout=60, env=env)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["env"]["peers"]["cutlass"]["version"], "4.0.0" if found else None)
+                self.assertEqual(f"{folder}/libcarat_cutlass.so" in done.stderr, not found, done.stderr)
+
     def test_refused_problems(self):
         for flags, reason in ((["--layout", "tn"], "layout nt"), (["--bias", "n"], "epilogue"), (["--dtype-d", "f32"], "one type"), (["--batch", "2"], "single")):
             peers = self.results(*flags, peers="cutlass,deepgemm")["results"][0]["peers"]
             for peer in ("cutlass", "deepgemm"):
                 self.assertIsNone(peers[peer]["us"])
                 self.assertIn(reason, peers[peer]["choice"])
-        self.assertIn("bf16 only", self.results("--dtype", "f16", peers="deepgemm")["results"][0]["peers"]["deepgemm"]["choice"])
+        self.assertIn("bf16 only", self.results(dtype="f16", peers="deepgemm")["results"][0]["peers"]["deepgemm"]["choice"])
 
     def test_a_failing_worker(self):
         for mode, reason in (("crash", "failed while it was timed: its worker ended"), ("refuse", "k % 64 == 0")):

@@ -37,11 +37,11 @@ class Gemm {
     // No C: beta is 0, and its loads and shared memory are left out.
     using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
         cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-        cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, RowMajor, kAligned, Type, RowMajor, kAligned,
-        typename Schedule::Epilogue>::CollectiveOp;
+        cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, RowMajor, kAligned, Type, RowMajor,
+        kAligned, typename Schedule::Epilogue>::CollectiveOp;
     using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-        cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Type, RowMajor, kAligned, Type, ColumnMajor, kAligned, float,
-        Tile, Cluster,
+        cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Type, RowMajor, kAligned, Type, ColumnMajor, kAligned,
+        float, Tile, Cluster,
         cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
         typename Schedule::Mainloop>::CollectiveOp;
     using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, Scheduler>;
