@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "peers/cublaslt.hpp"
+#include "peers/peer.hpp"
 #include "progress.hpp"
 #include "report.hpp"
 
@@ -37,8 +37,8 @@ struct Line {
 };
 
 // cuBLASLt on the problem of some lines.
-struct Peer {
-    std::unique_ptr<CublasLt::Contestant> contestant;
+struct Rival {
+    std::unique_ptr<Contestant> contestant;
     std::string choice;  // or why it is not timed
     double us = NAN;
 };
@@ -47,9 +47,9 @@ struct Run {
     const LadderOptions& options;
     const Context& context;
     Progress& progress;
-    std::unique_ptr<Stream> stream;      // null: nothing is timed
-    std::unique_ptr<CublasLt> cublaslt;  // null: no peer
-    bool may_lack_facts = false;         // there is no compiler, and a report without its words is wanted
+    std::unique_ptr<Stream> stream;  // null: nothing is timed
+    std::unique_ptr<Peer> cublaslt;  // null: no peer
+    bool may_lack_facts = false;     // there is no compiler, and a report without its words is wanted
     Json results = Json::array(), peers = Json::array(), skipped = Json::array();
     ExitCode failure = kOk;        // the first that is worth an exit code
     std::string failure_sentence;  // its reason
@@ -107,7 +107,7 @@ void add_lines(Run& run, const Rung& rung, const Shape& shape, std::vector<Line>
 
 // Filled with NaN first, so that no result of the kernel before it is taken for its own.
 void check_line(Run& run, Line& line, OperandSets& sets) {
-    check(carat_memory_fill(run.context.get(), sets[0].d, 0xff, sets.layout().d.bytes));
+    blank_result(run.context, sets);
     line.check = check_once(run.context, *run.stream, *line.plan, line.problem, sets[0]);
     if (!line.check.ok())
         note_failure(run, kCheckFailed,
@@ -124,7 +124,7 @@ std::vector<std::vector<Line*>> groups_of(std::vector<Line>& lines) {
 }
 
 // All of a group and the peer in turn, so that they share one state of clocks and power.
-void time_group(Run& run, const std::vector<Line*>& group, const OperandSets& sets, Peer& peer) {
+void time_group(Run& run, const std::vector<Line*>& group, const OperandSets& sets, Rival& peer) {
     std::vector<std::unique_ptr<Repeater>> repeaters;
     std::vector<Sampler> contestants;
     for (const Line* line : group) {
@@ -133,7 +133,7 @@ void time_group(Run& run, const std::vector<Line*>& group, const OperandSets& se
                                                        [&plan](const Operands& o, void* s) { plan.execute(o, s); }));
         contestants.push_back([&repeater = *repeaters.back()] { return repeater.sample(); });
     }
-    if (peer.contestant) contestants.push_back([&] { return peer.contestant->repeater->sample(); });
+    if (peer.contestant) contestants.push_back([&] { return peer.contestant->sample(); });
     const std::vector<Timing> timings = measure(contestants, {.seconds = run.options.budget});
     if (peer.contestant) peer.us = timings.back().us;
     for (size_t i = 0; i < group.size(); ++i) {
@@ -143,21 +143,21 @@ void time_group(Run& run, const std::vector<Line*>& group, const OperandSets& se
 }
 
 // Kernels of one problem.
-void time_lines(Run& run, std::vector<Line>& lines, Peer& peer) {
+void time_lines(Run& run, std::vector<Line>& lines, Rival& peer) {
     const carat_problem& problem = lines[0].problem;
     auto sets = allocate_cold(run.context, problem, seed_of(run.options.machine), 1, 0);
     size_t workspace_bytes = 1;
     for (const Line& line : lines) workspace_bytes = std::max(workspace_bytes, line.plan->workspace_bytes());
     Buffer workspace(run.context, workspace_bytes);
     sets->set_workspace(workspace);
-    if (run.cublaslt) peer.contestant = run.cublaslt->invite(run.context, *run.stream, problem, *sets, &peer.choice);
+    if (run.cublaslt) peer.contestant = run.cublaslt->invite(problem, *sets, &peer.choice);
     for (Line& line : lines)
         if (stop_asked() == kOk) check_line(run, line, *sets);
     for (const std::vector<Line*>& group : groups_of(lines))
         if (stop_asked() == kOk) time_group(run, group, *sets, peer);
 }
 
-Json result_json(const Line& line, const Peer& peer) {
+Json result_json(const Line& line, const Rival& peer) {
     const double us = line.timed() ? line.timing.us : NAN;
     const auto number = [](const Json& json, const char* key) { return member(json, key); };
     const Json shared =
@@ -193,7 +193,7 @@ Json result_json(const Line& line, const Peer& peer) {
     return json;
 }
 
-void add_peer(Run& run, const carat_problem& problem, const Peer& peer) {
+void add_peer(Run& run, const carat_problem& problem, const Rival& peer) {
     if (!run.cublaslt) return;
     run.peers.push_back({{"peer", "cublaslt"},
                          {"dtype", dtype_name(problem)},
@@ -218,7 +218,7 @@ void climb(Run& run, const std::vector<const Rung*>& rungs, const Shape& shape) 
             add_lines(run, *rung, shape, lines);
     }
     if (lines.empty()) return;
-    Peer peer;
+    Rival peer;
     if (run.stream) {
         try {
             time_lines(run, lines, peer);
@@ -290,7 +290,8 @@ Json run_ladder(const LadderOptions& options, const Context& context, const std:
     if (note.empty()) run.stream = std::make_unique<Stream>(context);
     Json env = environment_json(context, options.machine);
     run.may_lack_facts = !run.stream && member(env, "nvrtc").is_null();
-    if (options.peer && run.stream) run.cublaslt = CublasLt::join(context, options.machine.device, env);
+    if (options.peer && run.stream)
+        run.cublaslt = join("cublaslt", arena_of(options.machine, context, *run.stream), env).peer;
     ExitCode stopped = kOk;
     for (const Shape& shape : options.shapes)
         for (const auto& rungs : groups)

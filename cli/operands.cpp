@@ -153,6 +153,10 @@ void fill_set(const Context& context, const carat_problem& p, const OperandLayou
 
 }  // namespace
 
+void blank_result(const Context& context, const OperandSets& sets) {
+    check(carat_memory_fill(context.get(), sets[0].d, 0xff, sets.layout().d.bytes));
+}
+
 size_t matrix_bytes(carat_dtype dtype, carat_order order, int64_t rows, int64_t cols) {
     int64_t inner = order == CARAT_ROW_MAJOR ? cols : rows;
     const int64_t outer = order == CARAT_ROW_MAJOR ? rows : cols;

@@ -41,6 +41,9 @@ class OperandSets {
     std::vector<Operands> sets_;
 };
 
+// Fills D of the first set with NaN, so that nothing that another kernel left there is taken for a result.
+void blank_result(const Context& context, const OperandSets& sets);
+
 // Bytes of a packed matrix of rows x cols.
 size_t matrix_bytes(carat_dtype dtype, carat_order order, int64_t rows, int64_t cols);
 // Element type conversion with one rounding, done by the library itself: D = X * 1 with D of the wanted type.

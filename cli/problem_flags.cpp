@@ -247,7 +247,8 @@ carat_dtype default_bias_dtype(const carat_problem& p) {
 
 carat_problem make_problem(const ProblemFlags& flags, const Shape& shape) {
     const std::string layout = shape.layout.empty() ? flags.layout : shape.layout;
-    const std::string dtype = shape.dtype.empty() ? flags.dtype : shape.dtype;
+    // A typed --dtype stands above a file's, so that one suite serves several types.
+    const std::string dtype = shape.dtype.empty() || flags.dtype_given ? flags.dtype : shape.dtype;
     parse_word(kLayouts, layout, "--layout");
     carat_problem p;
     const carat_dtype a =

@@ -9,7 +9,7 @@
 
 namespace carat::cli {
 
-// Lines "m n k [dtype] [layout]"; "#" starts a comment; blank lines are skipped. Failures name the file and the line.
+// Lines "m n k [dtype] [layout]"; "#" starts a comment; blank lines are skipped; --dtype replaces each dtype. Failures name the file and the line.
 std::vector<Shape> shapes_of_file(const std::string& path);
 // The linear layers of a bundled model or a config.json at each number of tokens; an expert layer is one grouped problem.
 std::vector<Shape> shapes_of_model(const std::string& model, const std::vector<int64_t>& tokens, int64_t tp);

@@ -60,26 +60,38 @@ Timing summarize(std::vector<double> samples) {
 }
 
 std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budget& budget) {
-    for (const Sampler& sampler : contestants) {
+    struct Racer {
+        const Sampler& sampler;
+        std::vector<double> samples = {};
+        bool out = false;
+        void run() {
+            if (out) return;
+            const double us = sampler();
+            samples.push_back(us);
+            if ((out = std::isnan(us))) samples.clear();
+        }
+        bool quiet(double noise) const { return out || noise_of(samples) < noise; }
+    };
+    std::vector<Racer> racers;
+    for (const Sampler& sampler : contestants) racers.push_back({sampler});
+    for (Racer& racer : racers) {
         const auto begin = Clock::now();
-        do sampler();
-        while (seconds_since(begin) < budget.warm_up);
+        do racer.run();
+        while (seconds_since(begin) < budget.warm_up && !racer.out);
+        racer.samples.clear();
     }
-    std::vector<std::vector<double>> samples(contestants.size());
     const auto begin = Clock::now();
-    while (true) {
-        for (size_t i = 0; i < contestants.size(); ++i) samples[i].push_back(contestants[i]());
+    for (size_t count = 1;; ++count) {
+        for (Racer& racer : racers) racer.run();
         const double spent = seconds_since(begin);
-        const size_t count = samples.empty() ? budget.least : samples[0].size();
         if (stop_asked() != kOk && count >= std::min<size_t>(3, budget.least)) break;
         if (spent > 4 * budget.seconds) break;
         if (count < budget.least) continue;
-        const bool quiet =
-            std::all_of(samples.begin(), samples.end(), [&](const auto& s) { return noise_of(s) < budget.noise; });
+        const bool quiet = std::all_of(racers.begin(), racers.end(), [&](auto& r) { return r.quiet(budget.noise); });
         if (quiet || spent > budget.seconds) break;
     }
     std::vector<Timing> timings;
-    for (const auto& s : samples) timings.push_back(summarize(s));
+    for (Racer& racer : racers) timings.push_back(summarize(std::move(racer.samples)));
     return timings;
 }
 

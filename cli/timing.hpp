@@ -17,7 +17,8 @@ struct Timing {
     size_t samples = 0;
 };
 
-// One sample: microseconds of one execution, as the mean over however many executions the sampler makes.
+// One sample: microseconds of one execution, as the mean over however many executions the sampler makes. NaN: it can no
+// more, and is not asked again.
 using Sampler = std::function<double()>;
 
 struct Budget {
@@ -27,7 +28,7 @@ struct Budget {
     double warm_up = 0.02;  // seconds
 };
 
-// In turn: ours, peer, ours, peer, ... so that a drift of the clocks meets all of them alike.
+// In turn: ours, peer, ours, peer, ... so that a drift of the clocks meets all of them alike. Who gave up has no samples.
 std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budget& budget);
 Timing summarize(std::vector<double> samples);
 

@@ -42,6 +42,7 @@ struct GemmWs {
         RingPosition<Config::kStages> at;
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             const RasterTile tile = tiles.at(index);
+#pragma unroll 1  // its 24 registers do not hold four turns at once
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
                 fill_stage(params, stages, at.stage, tile, step, place);

@@ -36,7 +36,7 @@ PORTS = {"dispatch/registry.hpp", "dispatch/config.hpp"}
 # Header-only helpers of src/ that the command line shares.
 CLI_PORTS = {"core/status.hpp", "core/format.hpp"}
 # The one reader of the environment in the library; in the command line, NO_COLOR and the like, and where a peer lies.
-READS_ENVIRONMENT = {"src/core/env.cpp", "cli/common.cpp", "cli/peers/cublaslt_api.cpp"}
+READS_ENVIRONMENT = {"src/core/env.cpp", "cli/common.cpp", "cli/peers/process.cpp"}
 
 FORBIDDEN_IN_SRC = {
     "prints": r"\bstd::(cout|cerr|clog)\b|\b(printf|puts|putchar|perror)\s*\(|\bfprintf\s*\(\s*stdout|\bfprintf\s*\(\s*stderr"

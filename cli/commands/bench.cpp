@@ -3,13 +3,13 @@
 // an earlier result. timing.hpp says how; results are "carat.bench/1".
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <map>
 #include <memory>
 
 #include "bench_candidates.hpp"
+#include "bench_view.hpp"
 #include "commands/commands.hpp"
 #include "compare.hpp"
-#include "peers/cublaslt.hpp"
+#include "peers/peer.hpp"
 #include "progress.hpp"
 #include "report.hpp"
 #include "shapes.hpp"
@@ -27,29 +27,12 @@ struct BenchFlags {
     bool check = true, csv = false, all_candidates = false;
 };
 
-struct PeerResult {
-    double us = NAN;
-    std::string choice;  // or why there is no time
-    Json json() const { return {{"us", maybe(us)}, {"choice", maybe(choice)}}; }
-};
-
-struct Result {
-    carat_problem problem;
-    std::string name, kernel, refusal;
-    ExitCode refusal_code = kOk;
-    Timing timing;
-    Floor floor;
-    CheckReport check;
-    double predicted_us = NAN;
-    std::map<std::string, PeerResult> peers;
-};
-
 // A run's fixed parts.
 struct Bench {
     const BenchFlags& flags;
     const Context& context;
     const Stream& stream;
-    CublasLt* cublaslt = nullptr;
+    std::vector<Guest> guests;
     double alpha, beta;
 };
 
@@ -66,13 +49,38 @@ std::vector<Shape> shapes_to_time(const BenchFlags& flags) {
     return shapes_of_model(flags.model, tokens, parse_integer(flags.tp.empty() ? "1" : flags.tp, "--tp", 1, 4096));
 }
 
-std::unique_ptr<CublasLt::Contestant> invite(const Bench& bench, const carat_problem& problem, const OperandSets& sets,
-                                             PeerResult& result) {
-    const auto ask = bench.flags.check ? &CublasLt::invite : &CublasLt::prepare;
-    return (bench.cublaslt->*ask)(bench.context, bench.stream, problem, sets, &result.choice);
+// A peer on one problem.
+struct Rival {
+    std::unique_ptr<Contestant> contestant;
+    PeerResult* result;
+
+    // A peer that fails while it is timed leaves the race, with the reason in place of its choice.
+    double sample() {
+        try {
+            return contestant->sample();
+        } catch (const std::runtime_error& error) {
+            result->choice = fmt::format("it failed while it was timed: {}", one_line(error.what()));
+            return NAN;
+        }
+    }
+};
+
+std::vector<Rival> invite(const Bench& bench, const OperandSets& sets, BenchResult& result) {
+    const auto ask = bench.flags.check ? &Peer::invite : &Peer::prepare;
+    std::vector<Rival> rivals;
+    for (const Guest& guest : bench.guests) {
+        PeerResult& entry = result.peers[guest.name];
+        entry.choice = guest.left_out;
+        if (!guest.peer) continue;
+        auto contestant = (guest.peer.get()->*ask)(result.problem, sets, &entry.choice);
+        if (!contestant) continue;
+        entry.choice = contestant->choice;
+        rivals.push_back({std::move(contestant), &entry});
+    }
+    return rivals;
 }
 
-void time_problem(const Bench& bench, Result& result) {
+void time_problem(const Bench& bench, BenchResult& result) {
     const carat_problem& problem = result.problem;
     const Plan plan = bench.context.plan(problem, bench.flags.machine.kernel);
     result.kernel = plan.kernel();
@@ -81,19 +89,20 @@ void time_problem(const Bench& bench, Result& result) {
     auto sets = allocate_cold(bench.context, problem, seed_of(bench.flags.machine), bench.alpha, bench.beta);
     Buffer workspace(bench.context, std::max<size_t>(plan.workspace_bytes(), 1));
     sets->set_workspace(workspace);
-    std::unique_ptr<CublasLt::Contestant> peer;
-    if (bench.cublaslt) peer = invite(bench, problem, *sets, result.peers["cublaslt"]);
-    if (bench.flags.check) result.check = check_once(bench.context, bench.stream, plan, problem, (*sets)[0]);
+    std::vector<Rival> rivals = invite(bench, *sets, result);
+    if (bench.flags.check) {
+        blank_result(bench.context, *sets);
+        result.check = check_once(bench.context, bench.stream, plan, problem, (*sets)[0]);
+    }
     Repeater ours(bench.context, bench.stream, *sets, [&plan](const Operands& o, void* s) { plan.execute(o, s); });
     std::vector<Sampler> contestants = {[&ours] { return ours.sample(); }};
-    if (peer) contestants.push_back([&peer] { return peer->repeater->sample(); });
-    const Budget budget = {.seconds = parse_budget(bench.flags.budget)};
-    const std::vector<Timing> timings = measure(contestants, budget);
+    for (Rival& rival : rivals) contestants.push_back([&rival] { return rival.sample(); });
+    const std::vector<Timing> timings = measure(contestants, {.seconds = parse_budget(bench.flags.budget)});
     result.timing = timings[0];
-    if (peer) result.peers["cublaslt"] = {timings[1].us, peer->choice};
+    for (size_t i = 0; i < rivals.size(); ++i) rivals[i].result->timing = timings[i + 1];
 }
 
-Json result_json(const Bench& bench, const Result& r) {
+Json result_json(const Bench& bench, const BenchResult& r) {
     Json json = problem_json(r.problem, bench.alpha, bench.beta);
     json["kernel"] = maybe(r.kernel);
     json["us"] = maybe(r.timing.us);
@@ -109,84 +118,29 @@ Json result_json(const Bench& bench, const Result& r) {
     return json;
 }
 
-Json skipped_json(const Bench& bench, const Result& r) {
+Json skipped_json(const Bench& bench, const BenchResult& r) {
     Json json = problem_json(r.problem, bench.alpha, bench.beta);
     json["reason"] = r.refusal;
     return json;
 }
 
-Table result_table(const Bench& bench, const std::vector<Result>& results) {
-    const bool named = std::any_of(results.begin(), results.end(), [](const Result& r) { return !r.name.empty(); });
-    std::vector<std::string> titles = {
-        named ? "layer, M x N x K" : "M x N x K", "kernel", ">us", ">p05", ">p95", ">TFLOP/s", ">GB/s", ">% of floor"};
-    if (bench.cublaslt) titles.insert(titles.end(), {">cuBLASLt us", ">ratio"});
-    titles.push_back("check");
-    Table table(titles);
-    for (const Result& r : results) {
-        std::vector<Cell> row = {r.name.empty() ? shape_name(r.problem) : r.name + ", " + shape_name(r.problem)};
-        if (!r.refusal.empty()) {
-            row.resize(titles.size() - 1, Cell("-"));
-            row.push_back(Cell("no: " + r.refusal, Tone::warning));
-            table.add(row);
-            continue;
-        }
-        const double us = r.timing.us;
-        for (const std::string& text : {r.kernel, human(us), human(r.timing.p05_us), human(r.timing.p95_us),
-                                        human(tflops(flops_of(r.problem), us)),
-                                        human(gigabytes_per_second(r.floor.bytes, us)), human(100 * r.floor.us / us)})
-            row.emplace_back(text);
-        if (bench.cublaslt) {
-            const auto peer = r.peers.find("cublaslt");
-            const double peer_us = peer == r.peers.end() ? NAN : peer->second.us;
-            row.emplace_back(human(peer_us));
-            row.emplace_back(human(peer_us / us));
-        }
-        row.push_back(r.check.cell());
-        table.add(row);
-    }
-    return table;
-}
-
-std::string csv_field(const Json& value) {
-    if (value.is_null()) return "";
-    if (!value.is_string()) return value.dump();
-    std::string text(1, '"');
-    for (char c : value.get<std::string>()) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return text + '"';
-}
-
-std::string csv_text(const Json& results) {
-    static constexpr const char* kColumns[] = {"m",      "n",      "k",        "batch",    "groups",      "dtype",
-                                               "layout", "recipe", "epilogue", "kernel",   "us",          "p05_us",
-                                               "p95_us", "tflops", "gbps",     "floor_us", "predicted_us"};
-    std::string text = fmt::format("{},cublaslt_us,check_ok\n", fmt::join(kColumns, ","));
-    for (const Json& r : results) {
-        std::vector<std::string> fields;
-        for (const char* column : kColumns) fields.push_back(csv_field(member(r, column)));
-        fields.push_back(csv_field(member(member(member(r, "peers"), "cublaslt"), "us")));
-        fields.push_back(csv_field(member(member(r, "check"), "ok")));
-        text += join(fields, ",") + "\n";
-    }
-    return text;
-}
-
 // The first of what went wrong, in the order in which it matters.
-ExitCode verdict_of(const std::vector<Result>& results, ExitCode stopped) {
-    for (const Result& r : results)
+ExitCode verdict_of(const std::vector<BenchResult>& results, ExitCode stopped) {
+    for (const BenchResult& r : results)
         if (!r.check.ok()) return kCheckFailed;
     if (stopped != kOk) return stopped;
-    for (const Result& r : results)
+    for (const BenchResult& r : results)
         if (r.refusal_code != kOk) return r.refusal_code;
     return kOk;
 }
 
-void explain_verdict(const std::vector<Result>& results, size_t planned, ExitCode code) {
+void explain_verdict(const std::vector<BenchResult>& results, size_t planned, ExitCode code) {
     if (code == kInterrupted)
         complain(fmt::format("interrupted: {} of {} problems were done and are written", results.size(), planned));
     if (code == kTimeOut)
         complain(
             fmt::format("--timeout has passed: {} of {} problems were done and are written", results.size(), planned));
-    for (const Result& r : results) {
+    for (const BenchResult& r : results) {
         if (code == kCheckFailed && !r.check.ok())
             return complain(
                 fmt::format("the result of {} is wrong: {}", shape_name(r.problem), describe_failure(r.check)));
@@ -217,19 +171,19 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
     Bench bench = {flags,
                    context,
                    stream,
-                   nullptr,
+                   {},
                    parse_real(flags.problem.alpha, "--alpha"),
                    parse_real(flags.problem.beta, "--beta")};
     Json report = {{"schema", "carat.bench/1"}, {"env", environment_json(context, flags.machine)}};
-    std::unique_ptr<CublasLt> cublaslt;
-    if (!flags.peers.empty()) cublaslt = CublasLt::join(context, flags.machine.device, report["env"]);
-    bench.cublaslt = cublaslt.get();
+    const std::vector<std::string> peers = parse_peers(flags.peers);
+    const Arena arena = arena_of(flags.machine, context, stream);
+    for (const std::string& name : peers) bench.guests.push_back(join(name, arena, report["env"]));
 
-    std::vector<Result> results;
+    std::vector<BenchResult> results;
     Progress progress(flags.output, problems.size());
     ExitCode stopped = kOk;
     for (size_t i = 0; i < problems.size() && (stopped = stop_asked()) == kOk; ++i) {
-        Result result = {.problem = problems[i], .name = shapes[i].name};
+        BenchResult result = {.problem = problems[i], .name = shapes[i].name};
         progress.next(result.name + " " + shape_name(problems[i]));
         try {
             time_problem(bench, result);
@@ -246,12 +200,13 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
         stopped = stop_asked() == kInterrupted ? kInterrupted : kOk;
     report["env"]["device_after"] = device_state_json(context);
     report["results"] = Json::array();
-    for (const Result& r : results)
+    for (const BenchResult& r : results)
         if (r.refusal.empty()) report["results"].push_back(result_json(bench, r));
-    for (const Result& r : results)
+    for (const BenchResult& r : results)
         if (!r.refusal.empty()) report["skipped"].push_back(skipped_json(bench, r));
     code = verdict_of(results, stopped);
-    if (flags.output.tables() && !flags.csv) print(result_table(bench, results).str(flags.output.colored(stdout)));
+    if (flags.output.tables() && !flags.csv)
+        print(bench_table(results, peers).str(flags.output.colored(stdout)) + ratio_summary(results));
     explain_verdict(results, problems.size(), code);
     return report;
 }
@@ -272,6 +227,7 @@ ExitCode run_bench(const BenchFlags& flags) {
     parse_percent(flags.fail_above, "--fail-above");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
     parse_budget(flags.budget);
+    parse_peers(flags.peers);
     const double limit = parse_timeout(flags.timeout);
     const Json before = flags.compare.empty() ? Json() : load_results(flags.compare, "--compare");
     OutputFile file(flags.output.file);
@@ -291,7 +247,7 @@ ExitCode run_bench(const BenchFlags& flags) {
     if (!flags.compare.empty()) compared = compare(flags, before, report, flags.output.tables() && !flags.csv);
     file.commit(dump(report));
     print_json(flags.output, report);
-    if (flags.csv) print(csv_text(member(report, "results")));
+    if (flags.csv) print(bench_csv(member(report, "results")));
     if (compared == kOk) return code;
     complain(fmt::format("a result is slower than --compare {} by more than --fail-above {}", flags.compare,
                          flags.fail_above));
@@ -303,15 +259,16 @@ ExitCode run_bench(const BenchFlags& flags) {
 Command add_bench(CLI::App& app) {
     auto flags = std::make_shared<BenchFlags>();
     add_problem_flags(app, flags->problem, ShapeFlags::lists);
-    app.add_option("--shapes", flags->shapes, "Problems from a file, lines \"m n k [dtype] [layout]\"")
+    app.add_option("--shapes", flags->shapes,
+                   "Problems from a file, lines \"m n k [dtype] [layout]\"; --dtype replaces each dtype")
         ->type_name("FILE");
     app.add_option("--model", flags->model, "Problems of a model's linear layers: a bundled name or a config.json")
         ->type_name("NAME");
     app.add_option("--tokens", flags->tokens, "With --model: tokens a step (default 1,64,4096)")->type_name("LIST");
     app.add_option("--tp", flags->tp, "With --model: GPUs that share each layer (default 1)")->type_name("N");
-    app.add_option("--peer", flags->peers, "Also time this library on the same operands: cublaslt")
-        ->check(CLI::IsMember({"cublaslt"}))
-        ->type_name("NAME")
+    app.add_option("--peer", flags->peers,
+                   "Also time these libraries in the same run: " + join(peer_names(), ", ") + " (docs/benchmarks.md)")
+        ->type_name("LIST")
         ->expected(1)
         ->take_all();
     app.add_flag("--check,!--no-check", flags->check, "Check each result once (default: on)");

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peers/cublaslt.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "peers/audition.hpp"
 #include "peers/cublaslt_api.hpp"
-#include "progress.hpp"
-#include "report.hpp"
+#include "peers/process.hpp"
 
 namespace carat::cli {
 namespace {
@@ -45,22 +43,6 @@ struct Deleter {
 };
 using Owned = std::unique_ptr<void, Deleter>;
 
-// Makes the device's primary context current, as a program of the CUDA runtime would have it; cuBLASLt takes no device.
-bool make_current(int device, std::string* why_not) {
-    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!driver) return *why_not = "libcuda.so.1 cannot be loaded", false;
-    const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-    const auto get = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
-    const auto retain = reinterpret_cast<int (*)(void**, int)>(dlsym(driver, "cuDevicePrimaryCtxRetain"));
-    const auto set = reinterpret_cast<int (*)(void*)>(dlsym(driver, "cuCtxSetCurrent"));
-    int handle = 0;
-    void* context = nullptr;
-    if (init && get && retain && set && init(0) == 0 && get(&handle, device) == 0 && retain(&context, handle) == 0 &&
-        set(context) == 0)
-        return true;
-    return *why_not = fmt::format("the context of CUDA device {} cannot be made current", device), false;
-}
-
 // Why cuBLASLt does not compute this; empty if it may.
 std::string refusal(const carat_problem& p) {
     const carat_epilogue& e = p.epilogue;
@@ -80,6 +62,7 @@ std::string refusal(const carat_problem& p) {
         return "cuBLASLt has no gated, clamped or scaled epilogue of this kind";
     if (p.compute == CARAT_COMPUTE_3XTF32 || p.compute == CARAT_COMPUTE_BF16X9)
         return "cuBLASLt is timed in the modes f32, tf32, promoted and fast only";
+    if (p.m == 0 || p.n == 0 || p.k == 0) return "cuBLASLt takes no empty problem";
     return "";
 }
 
@@ -144,9 +127,8 @@ struct Operation {
     Scalar alpha, beta;
     bool swapped, has_c, has_bias, scales_a, scales_b;
     std::shared_ptr<Buffer> workspace;
-    lt::Heuristic choice = {};
 
-    int run(const Operands& o, void* stream) {
+    int run(const lt::Algorithm& algorithm, const Operands& o, void* stream) const {
         const void* first = swapped ? o.b : o.a;
         const void* second = swapped ? o.a : o.b;
         int status = 0;
@@ -156,8 +138,8 @@ struct Operation {
         if (scale_second) status |= api->desc_set(desc.get(), lt::kScaleB, &scale_second, sizeof scale_second);
         if (status) return status;
         return api->matmul(handle, desc.get(), alpha.bytes, first, a.get(), second, b.get(), beta.bytes,
-                           has_c ? o.c : o.d, c.get(), o.d, d.get(), &choice.algorithm, workspace->data(),
-                           workspace->size(), stream);
+                           has_c ? o.c : o.d, c.get(), o.d, d.get(), &algorithm, workspace->data(), workspace->size(),
+                           stream);
     }
 };
 
@@ -243,7 +225,7 @@ std::vector<lt::Heuristic> candidates_of(const Operation& op) {
     return found;
 }
 
-std::string describe(const lt::Api& api, const lt::Algorithm& algorithm, size_t candidates) {
+std::string describe(const lt::Api& api, const lt::Algorithm& algorithm) {
     static constexpr std::pair<const char*, int> kFields[] = {
         {"algo", lt::kAlgorithmId},    {"tile", lt::kTile},       {"stages", lt::kStages}, {"splitk", lt::kSplitK},
         {"reduction", lt::kReduction}, {"swizzle", lt::kSwizzle}, {"custom", lt::kCustom}};
@@ -260,103 +242,60 @@ std::string describe(const lt::Api& api, const lt::Algorithm& algorithm, size_t 
         if (api.config_get(&algorithm, attribute, &value, sizeof value, &written) == 0)
             text += fmt::format("{}={} ", name, value);
     }
-    return text + fmt::format("(ids of cublasLt.h; best of {})", candidates);
+    return text + "(ids of cublasLt.h)";
 }
+
+class CublasLt : public Peer {
+  public:
+    CublasLt(const Arena& arena, const lt::Api& api, lt::Handle handle)
+        : arena_(arena),
+          api_(api),
+          handle_(handle, Deleter{api.destroy}),
+          workspace_(std::make_shared<Buffer>(arena.context, kWorkspaceBytes)) {}
+
+    std::string version() const override {
+        const size_t number = api_.version();
+        const size_t major = number >= 100000 ? number / 10000 : number / 1000;
+        const size_t minor = number >= 100000 ? number / 100 % 100 : number / 100 % 10;
+        return fmt::format("{}.{}.{}, {}", major, minor, number % 100, api_.path);
+    }
+
+    std::unique_ptr<Contestant> prepare(const carat_problem& problem, const OperandSets& sets,
+                                        std::string* why_not) override {
+        if (*why_not = refusal(problem); !why_not->empty()) return nullptr;
+        const auto operation = Builder(api_, problem).build(handle_.get(), sets[0], workspace_);
+        if (!operation)
+            return *why_not = "cuBLASLt does not take these types, this compute mode or this layout", nullptr;
+        Audition audition(arena_, problem, sets);
+        for (const lt::Heuristic& candidate : candidates_of(*operation)) {
+            if (audition.over()) break;
+            const lt::Algorithm algorithm = candidate.algorithm;
+            audition.hear(describe(api_, algorithm), [operation, algorithm](const Operands& operands, void* stream) {
+                if (const int status = operation->run(algorithm, operands, stream); status != 0)
+                    fail(kTaskFailed, "cublasLtMatmul failed with status {}", status);
+            });
+        }
+        auto winner = audition.winner();
+        if (!winner) *why_not = "cuBLASLt's heuristic has no algorithm for this problem";
+        return winner;
+    }
+
+  private:
+    const Arena arena_;
+    const lt::Api& api_;
+    Owned handle_;
+    std::shared_ptr<Buffer> workspace_;
+};
 
 }  // namespace
 
-struct CublasLt::State {
-    const lt::Api* api = nullptr;
-    lt::Handle handle = nullptr;
-    std::shared_ptr<Buffer> workspace;
-};
-
-CublasLt::~CublasLt() {
-    if (state_ && state_->handle) state_->api->destroy(state_->handle);
-}
-
-std::unique_ptr<CublasLt> CublasLt::open(const Context& context, int device, std::string* why_not) {
-    if (context.backend() != CARAT_BACKEND_CUDA)
-        return *why_not = "cuBLASLt runs on GPUs, and this run is on the CPU", nullptr;
+std::unique_ptr<Peer> open_cublaslt(const Arena& arena, std::string* why_not) {
     const lt::Api* api = lt::load(why_not);
-    if (!api || !make_current(device, why_not)) return nullptr;
-    std::unique_ptr<CublasLt> peer(new CublasLt);
-    peer->state_ = std::make_unique<State>();
-    peer->state_->api = api;
-    if (const int status = api->create(&peer->state_->handle); status != 0) {
-        peer->state_->handle = nullptr;
+    if (!api || !make_current(arena.device, why_not)) return nullptr;
+    lt::Handle handle = nullptr;
+    if (const int status = api->create(&handle); status != 0)
         return *why_not = fmt::format("cublasLtCreate of {} failed with status {}", api->path, status), nullptr;
-    }
-    peer->state_->workspace = std::make_shared<Buffer>(context, kWorkspaceBytes);
-    return peer;
-}
-
-std::unique_ptr<CublasLt> CublasLt::join(const Context& context, const std::string& device, Json& env) {
-    std::string why_not;
-    auto peer = open(context, device.empty() ? 0 : std::stoi(device), &why_not);
-    if (!peer) complain(fmt::format("peer cublaslt is left out: {}", why_not));
-    env["peers"]["cublaslt"] = {{"version", peer ? Json(peer->version()) : Json()}, {"left_out", maybe(why_not)}};
-    return peer;
-}
-
-std::string CublasLt::version() const {
-    const size_t number = state_->api->version();
-    const size_t major = number >= 100000 ? number / 10000 : number / 1000;
-    const size_t minor = number >= 100000 ? number / 100 % 100 : number / 100 % 10;
-    return fmt::format("{}.{}.{}, {}", major, minor, number % 100, state_->api->path);
-}
-
-std::unique_ptr<CublasLt::Contestant> CublasLt::prepare(const Context& context, const Stream& stream,
-                                                        const carat_problem& problem, const OperandSets& sets,
-                                                        std::string* why_not) {
-    if (*why_not = refusal(problem); !why_not->empty()) return nullptr;
-    if (problem.m == 0 || problem.n == 0 || problem.k == 0)
-        return *why_not = "cuBLASLt takes no empty problem", nullptr;
-    auto operation = Builder(*state_->api, problem).build(state_->handle, sets[0], state_->workspace);
-    if (!operation) return *why_not = "cuBLASLt does not take these types, this compute mode or this layout", nullptr;
-    const std::vector<lt::Heuristic> candidates = candidates_of(*operation);
-    auto best = std::make_unique<Contestant>();
-    best->state = operation;
-    best->enqueue = [operation](const Operands& operands, void* raw_stream) {
-        if (const int status = operation->run(operands, raw_stream); status != 0)
-            fail(kTaskFailed, "cublasLtMatmul failed with status {}", status);
-    };
-    double best_us = INFINITY;
-    lt::Heuristic winner = {};
-    for (const lt::Heuristic& candidate : candidates) {
-        if (stop_asked() != kOk && best->repeater) break;
-        operation->choice = candidate;
-        try {
-            auto repeater = std::make_unique<Repeater>(context, stream, sets, best->enqueue);
-            double us = repeater->sample();  // warm-up
-            if (us < 3 * best_us)
-                for (int i = 0; i < 3; ++i) us = std::min(us, repeater->sample());
-            if (us >= best_us) continue;
-            best_us = us, winner = candidate;
-            best->repeater = std::move(repeater);
-        } catch (const Failure&) {  // a candidate that cannot run is none
-        } catch (const Error&) {
-        }
-    }
-    if (!best->repeater) return *why_not = "cuBLASLt's heuristic has no algorithm for this problem", nullptr;
-    operation->choice = winner;
-    best->choice = describe(*state_->api, winner.algorithm, candidates.size());
-    return best;
-}
-
-std::unique_ptr<CublasLt::Contestant> CublasLt::invite(const Context& context, const Stream& stream,
-                                                       const carat_problem& problem, const OperandSets& sets,
-                                                       std::string* why_not) {
-    auto contestant = prepare(context, stream, problem, sets, why_not);
-    if (!contestant) return nullptr;
-    contestant->enqueue(sets[0], stream.get());
-    stream.synchronize();
-    CheckReport check;
-    check.result = context.verify(problem, sets[0]);
-    check.ran = true;
-    if (check.ok()) return contestant;
-    *why_not = fmt::format("its result differs from the reference: {}", describe_failure(check));
-    return nullptr;
+    return std::make_unique<CublasLt>(arena, *api, handle);
 }
 
 }  // namespace carat::cli

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <glob.h>
 
-#include <cstdlib>
+#include "peers/process.hpp"
 
 namespace carat::cli::lt {
 namespace {
@@ -67,10 +67,10 @@ bool try_open(const std::string& path, int flags, Api& api, std::string& error) 
 }  // namespace
 
 std::vector<std::string> search_path() {
-    if (const char* forced = std::getenv("CARAT_CUBLASLT_PATH"); forced && *forced) return {forced};
+    if (const std::string forced = variable("CARAT_CUBLASLT_PATH"); !forced.empty()) return {forced};
     std::vector<std::string> paths;
-    if (const char* environment = std::getenv("VIRTUAL_ENV"); environment && *environment)
-        add_wheels(paths, std::string(environment) + "/lib/python3*/site-packages");
+    if (const std::string environment = variable("VIRTUAL_ENV"); !environment.empty())
+        add_wheels(paths, environment + "/lib/python3*/site-packages");
     for (const char* soname : kSonames) paths.emplace_back(soname);
     for (const char* soname : kSonames) add_matches(paths, std::string("/usr/local/cuda*/lib64/") + soname);
     for (const char* place : kPythonPlaces) add_wheels(paths, place);
@@ -83,7 +83,7 @@ const Api* load(std::string* why_not) {
     if (loaded) return &api;
     const std::vector<std::string> paths = search_path();
     std::string error;
-    const bool forced = std::getenv("CARAT_CUBLASLT_PATH") && *std::getenv("CARAT_CUBLASLT_PATH");
+    const bool forced = !variable("CARAT_CUBLASLT_PATH").empty();
     if (!forced)
         for (const char* soname : kSonames)
             if (!loaded) loaded = try_open(soname, RTLD_NOLOAD, api, error);

@@ -2,7 +2,7 @@
 // v7_warp_specialized.cuh: rung 7 of the ladder: roles instead of barriers. What is new:
 // - One warpgroup only fills stages, two only multiply. Two mbarriers a stage, full and empty, are all that they share:
 //   nobody waits for a thread that has other work, and the copies run as far ahead as there are stages.
-// - setmaxnreg moves registers from the producer, which needs few, to the consumers: 40 + 2 x 232 of the 512 that
+// - setmaxnreg moves registers from the producer, which needs few, to the consumers: 24 + 2 x 240 of the 512 that
 //   three warpgroups may have a thread.
 // - Blocks are persistent: one an SM, tile after tile. The producer is on the next tile while the consumers store this
 //   one, so a tile's first copies are never waited for.
@@ -44,6 +44,7 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
         if (!Ring::kByThreads && threadIdx.x != 0) return;
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
             const Tile tile = tiles.at(index);
+#pragma unroll 1
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
                 fill_stage<Config>(params, stages, at.stage, tile, step);

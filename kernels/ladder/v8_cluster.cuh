@@ -47,6 +47,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         for (int index = tiles.first(); index < tiles.count() && (threadIdx.x == 0 || Ring::kByThreads);
              index += tiles.step()) {
             const RasterTile tile = tiles.at(index);
+#pragma unroll 1
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
                 fill_stage(params, stages, at.stage, tile, step, place);

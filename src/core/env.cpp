@@ -36,6 +36,10 @@ constexpr std::array kVariables = {
              "The CUDA driver library to use, before all other places."},
     Variable{"CARAT_CUBLASLT_PATH", "a file", "the documented search",
              "The cuBLASLt library that `carat bench --peer cublaslt` times."},
+    Variable{"CARAT_CUTLASS_PLUGIN", "a file", "libcarat_cutlass.so beside the program",
+             "The plugin of `carat bench --peer cutlass`, as tools/build_peers.sh builds it."},
+    Variable{"CARAT_DEEPGEMM_PYTHON", "a program", "python3",
+             "The Python with torch and DeepGEMM that `carat bench --peer deepgemm` starts."},
     Variable{"CARAT_THREADS", "a number", "the CPUs this process may use", "Threads of the CPU backend."},
 };
 

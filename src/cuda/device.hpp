@@ -96,6 +96,9 @@ class Module {
                                                 const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
                                                 const std::string& name);
     ~Module();
+    // How many clusters of this shape the device runs at once: fewer than its SMs would hold, as a cluster lies within one
+    // GPC. 0: not known.
+    int active_clusters(const LaunchShape& shape) const;
     // `parameters`: one struct passed by value to the kernel. Asynchronous.
     Status launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const;
 

@@ -6,6 +6,33 @@
 
 namespace carat::cuda {
 
+namespace {
+
+// A shape as the driver takes it. Not copied: the configuration points to the attributes.
+struct Launch {
+    LaunchAttribute attributes[2] = {};
+    LaunchConfig config;
+
+    Launch(const LaunchShape& shape, void* stream) {
+        unsigned count = 0;
+        if (shape.cluster_x * shape.cluster_y > 1) {
+            attributes[count].id = kLaunchCluster;
+            attributes[count].value.cluster[0] = shape.cluster_x;
+            attributes[count].value.cluster[1] = shape.cluster_y;
+            attributes[count++].value.cluster[2] = 1;
+        }
+        if (shape.programmatic) {
+            attributes[count].id = kLaunchProgrammatic;
+            attributes[count++].value.programmatic = 1;
+        }
+        config = {shape.grid_x, shape.grid_y, shape.grid_z, shape.threads, 1, 1, shape.dynamic_shared_bytes,
+                  stream,       attributes,   count};
+    }
+    Launch(const Launch&) = delete;
+};
+
+}  // namespace
+
 struct Module::State {
     std::shared_ptr<DeviceCore> core;
     CuLibrary library = nullptr;
@@ -69,6 +96,20 @@ Result<std::unique_ptr<Module>> Module::load(std::shared_ptr<const Device> devic
     return module;
 }
 
+int Module::active_clusters(const LaunchShape& shape) const {
+    const State& state = *state_;
+    const ContextScope scope(*state.core);
+    const Driver& driver = *state.core->driver;
+    CuFunction function = nullptr;
+    int clusters = 0;
+    const Launch launch(shape, nullptr);
+    if (!scope.status().ok() || driver.active_clusters == nullptr ||
+        driver.kernel_function(&function, state.kernel) != 0 ||
+        driver.active_clusters(&clusters, function, &launch.config) != 0)
+        return 0;
+    return clusters;
+}
+
 Status Module::launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const {
     const State& state = *state_;
     const ContextScope scope(*state.core);
@@ -79,23 +120,9 @@ Status Module::launch(const LaunchShape& shape, const void* parameters, size_t p
             "kernel {} was launched with {} bytes of parameters (at most 4096) and {} bytes of shared memory (at "
             "most {}): please report this",
             state.name, parameter_bytes, shape.dynamic_shared_bytes, state.dynamic_shared_limit);
-    LaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (shape.cluster_x * shape.cluster_y > 1) {
-        attributes[count].id = kLaunchCluster;
-        attributes[count].value.cluster[0] = shape.cluster_x;
-        attributes[count].value.cluster[1] = shape.cluster_y;
-        attributes[count++].value.cluster[2] = 1;
-    }
-    if (shape.programmatic) {
-        attributes[count].id = kLaunchProgrammatic;
-        attributes[count++].value.programmatic = 1;
-    }
-    const LaunchConfig config = {
-        shape.grid_x, shape.grid_y, shape.grid_z, shape.threads, 1, 1, shape.dynamic_shared_bytes,
-        stream,       attributes,   count};
+    const Launch launch(shape, stream);
     void* arguments[] = {const_cast<void*>(parameters)};
-    const CuResult result = state.core->driver->launch(&config, state.kernel, arguments, nullptr);
+    const CuResult result = state.core->driver->launch(&launch.config, state.kernel, arguments, nullptr);
     if (result == 0) [[likely]]
         return {};
     return state.core->driver->failure(result, "cuLaunchKernelEx of " + state.name);

@@ -39,11 +39,11 @@ const std::vector<TileRows>& tiles() {
         {256, false, {64, 96, 128, 144, 160, 176, 192, 208}},
         {192, false, {128, 160, 192}},
         {64, true, {16, 32, 48, 64, 96, 128, 160, 192, 224, 256}},
-        {128, true, {64, 96, 128, 160, 192}},
+        {128, true, {64, 96, 128, 144, 160, 176, 192, 208}},
     };
     return all;
 }
-constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
+constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
 
 WgmmaBlock block_of(const Config& config) {
     WgmmaBlock block;
@@ -89,7 +89,8 @@ int64_t clusters_of(const Problem& p, const Config& c) {
 // dimension where fewer of them end within a wave.
 int best_strip(const Problem& p, const Config& c, const Target& target) {
     const int64_t rows = c.bm * c.cluster_m, cols = c.bn * c.cluster_n;
-    const int64_t down = ceil_div(p.m, rows), across = ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n);
+    const int64_t down = std::max<int64_t>(ceil_div(p.m, rows), 1);
+    const int64_t across = std::max<int64_t>(ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n), 1);
     const int64_t together = std::clamp<int64_t>(target.units / (c.cluster_m * c.cluster_n), 1, down * across);
     int best = 1;
     double least = INFINITY;
@@ -120,49 +121,63 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
 
 // ---------------------------------------------------------------- cost
 
-struct Times {
-    double math = 0, shared = 0, l2 = 0, copies = 0;  // us of a step
-    double most() const { return std::max({math, shared, l2, copies}); }
-    const char* bound() const {
-        if (most() == math) return "tensor cores";
-        if (most() == copies) return "copies by threads, for want of 16-byte pitches";
-        return most() == l2 ? "L2" : "shared memory";
-    }
+// What a step of K of one block costs each pipe. Clocks and rates are fitted to a sweep of every configuration over six
+// problems on an H200 (docs/performance-notes.md); other GPUs are taken to scale with their sustained rate.
+struct Step {
+    double math_clk, shared_lines, requested_lines, copy_clk;  // a line: 128 bytes
 };
 
-// A step of K of one block, in us, where the SM's clock is that of the sustained rate.
-Times step_times(const Problem& p, const Config& c, const Target& target, double clk_per_us) {
-    constexpr double kPortBytes = 128, kStepsOfWgmma = 4;
+Step step_of(const Problem& p, const Config& c) {
+    constexpr double kWgmmasOfStep = 4;
     const double strips = double(c.bm) / kStripRows;
-    const double l2_bytes_per_us =
-        target.l2_tb_per_s > 0 ? target.l2_tb_per_s * 1e6 / target.units : kH200L2BytesPerClk * clk_per_us;
     const BulkMaps maps = bulk_maps(p, c, false);
-    Times times;
-    // m64nN takes max(N / 2, 16 + N / 4) clocks (measured).
-    times.math = strips * kStepsOfWgmma * std::max(c.bn / 2.0, 16 + c.bn / 4.0) / clk_per_us;
-    times.shared = (c.bm + strips * c.bn) * 128.0 / kPortBytes / clk_per_us;
-    times.l2 = (double(c.bm) / c.cluster_n + double(c.bn) / c.cluster_m) * 128 / l2_bytes_per_us;
-    const double copied = (maps.a ? 0 : c.bm) + (maps.b ? 0 : c.bn);
-    times.copies = copied * kElementCopyClk / clk_per_us;
-    return times;
+    Step step;
+    // m64nN takes max(N / 2, 16 + N / 4) clocks (measured), and reads all of B again for every 64 rows.
+    step.math_clk = strips * kWgmmasOfStep * std::max(c.bn / 2.0, 16 + c.bn / 4.0);
+    step.shared_lines = c.bm + strips * c.bn;
+    step.requested_lines = double(c.bm) / c.cluster_n + double(c.bn) / c.cluster_m;
+    step.copy_clk = ((maps.a ? 0 : c.bm) + (maps.b ? 0 : c.bn)) * kElementCopyClk;
+    return step;
+}
+
+// Two limits at once: the clock at which the SMs may run at most, and the power, which they reach with all tensor cores
+// busy and then run slower. Of two that come close, both cost.
+constexpr double kBoost = 1.15;  // the clock of a short run over that of the sustained rate
+double together(double clocked, double powered) {
+    return std::pow(std::pow(clocked, 7) + std::pow(powered, 7), 1.0 / 7);
+}
+
+// Clusters that run at once: those of four do not fill the GPCs.
+int64_t running_clusters(const Target& target, int blocks) {
+    return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
 }
 
 Prediction predict(const Problem& p, const Config& c, const Target& target) {
-    constexpr double kStartUs = 1.6, kFillClk = 1500, kClusterClk = 500, kBarrierClk = 60;
+    constexpr double kStartUs = 2.2, kStepClk = 40, kStoreClk = 1200, kL2BytesPerUs = 14.5e6;
     const Floor floor = floor_of(p, target, p.has_c());
-    const int units = std::max(target.units, 1), blocks = c.cluster_m * c.cluster_n;
-    const double clk_per_us = target.rate_tflops(p.a.dtype, p.b.dtype, p.compute) * 1e6 / (4096.0 * units);
-    const double tiles = double(ceil_div(clusters_of(p, c), std::max(units / blocks, 1)));
+    const int blocks = c.cluster_m * c.cluster_n;
+    const int64_t clusters = clusters_of(p, c), running = running_clusters(target, blocks);
+    const double sustained = target.rate_tflops(p.a.dtype, p.b.dtype, p.compute) * 1e6 / (4096.0 * target.units);
+    const double clk_per_us = sustained * kBoost, tiles = double(ceil_div(clusters, running));
     const double steps = double(ceil_div(p.k, c.bk));
-    const Times times = step_times(p, c, target, clk_per_us);
-    const double step_us = times.most() + kBarrierClk / clk_per_us;
-    // A store hides behind the other consumer's products: all of it in turn, about half where they work together.
-    const double store_us = (c.bm * c.bn / 64.0 + 500) / clk_per_us;
-    const double hidden = c.pingpong ? 0.9 : 0.5;
-    const double around_us = store_us + (tiles - 1) * store_us * (1 - hidden) +
-                             (kFillClk + (blocks > 1 ? kClusterClk : 0)) / clk_per_us + kStartUs;
-    const double compute = tiles * steps * step_us + around_us, memory = floor.memory_us + around_us;
-    return memory > compute ? Prediction{memory, "memory"} : Prediction{compute, times.bound()};
+    const Step step = step_of(p, c);
+
+    const double l2_us = step.requested_lines * 128 * target.units / kL2BytesPerUs;
+    const double math_us = std::max({step.math_clk, step.shared_lines, step.copy_clk}) / clk_per_us;
+    // A store hides behind the other consumer's products where they take turns; else the half of it.
+    const double store_us = (c.bm * c.bn / 32.0 + kStoreClk) / clk_per_us;
+    const double shown_us = store_us * (c.pingpong ? 0.1 : 0.5);
+    const double clocked =
+        tiles * (steps * (std::max(math_us, l2_us) + kStepClk / clk_per_us) + shown_us) + store_us + kStartUs;
+    // In clocks of the sustained rate, which is that of 128 x 256 tiles at the power limit.
+    const double energy = 0.73 * step.math_clk + 0.53 * step.requested_lines + 0.12 * step.shared_lines;
+    const double powered = double(clusters) * blocks * steps * energy / (sustained * target.units);
+    const double compute = together(clocked, powered), memory = floor.memory_us + store_us + kStartUs;
+    if (memory > compute) return {memory, "memory"};
+    const bool copies = step.copy_clk > step.math_clk;
+    return {compute, copies            ? "copies by threads, for want of 16-byte pitches"
+                     : l2_us > math_us ? "L2"
+                                       : "tensor cores"};
 }
 
 // ---------------------------------------------------------------- prepare

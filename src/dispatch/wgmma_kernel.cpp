@@ -20,8 +20,8 @@ const char* text(bool value) {
 
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
 std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
-    if (block.consumers == 3) return {32, 160};
-    const int producer = by_threads ? 104 : 40;
+    if (block.consumers == 3) return {24, 160};
+    const int producer = by_threads ? 104 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
 }
@@ -29,6 +29,15 @@ std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
 // wants_staging() of kernels/epilogue/staged.cuh.
 bool is_staged(const Problem& p) {
     return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
+}
+
+// Which of the operands L2 should keep: the lines of a strip are read again at its next step, what the steps bring is not.
+// Where both fit into L2, they stay there anyway.
+void choose_keep(const Problem& p, const Target& target, CudaKernel& kernel) {
+    const double operands = 2.0 * double(p.k) * double(p.m + p.n);
+    if (operands < 0.5 * double(target.l2_bytes)) return;
+    kernel.keep_a = kernel.walk.along_n ? carat_shared::kKeepMost : carat_shared::kKeepLeast;
+    kernel.keep_b = kernel.walk.along_n ? carat_shared::kKeepLeast : carat_shared::kKeepMost;
 }
 
 CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily& family, const WgmmaBlock& block,
@@ -51,12 +60,13 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.shape.cluster_x = unsigned(blocks);
     kernel.shape.dynamic_shared_bytes =
         unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
-    kernel.shape.programmatic = family.programmatic;
+    kernel.shape.programmatic = family.production;
     // Rung 8 names no strip: 2048 rows.
     const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
     if (clusters <= INT32_MAX)
         kernel.walk = carat_shared::make_tile_walk(p.m, p.d_cols(), batch, config.bm * cluster_m,
                                                    int(tile_cols(p, config)) * cluster_n, strip);
+    if (family.production) choose_keep(p, target, kernel);
     const auto constant = [&](const char* name, const std::string& value) {
         kernel.constants.emplace_back(name, value);
     };
@@ -76,7 +86,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
         number("kProducerRegisters", producer);
         number("kConsumerRegisters", consumer);
     }
-    kernel.must_not_spill = true;
+    kernel.must_not_spill = family.production;
     if (maps.a || maps.b || maps.d) kernel.bulk = maps;
     return kernel;
 }

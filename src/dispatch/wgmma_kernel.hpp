@@ -14,7 +14,7 @@ struct WgmmaFamily {
     const char* include;
     const char* function;
     bool specialized;   // a producer warpgroup beside the consumers, persistent blocks, stores through boxes
-    bool programmatic;  // starts beside the kernel before it
+    bool production;    // starts beside the kernel before it; is refused if it spills
 };
 
 // How a block divides a tile.

@@ -123,6 +123,11 @@ FAKE int cuCtxGetCurrent(void** context) {
     *context = t_stack.empty() ? nullptr : t_stack.back();
     return 0;
 }
+FAKE int cuCtxSetCurrent(void* context) {
+    if (t_stack.empty()) t_stack.push_back(nullptr);
+    t_stack.back() = context;
+    return 0;
+}
 FAKE int cuCtxPushCurrent_v2(void* context) {
     ++g_record.pushed;
     t_stack.push_back(context);

@@ -25,7 +25,7 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}};
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, 0, 0, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
         return at_address(operand_map(x, extents, p.batch, k_major, rows), address);
     };

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_view.hpp: what `carat bench` measured of a problem, and how people and spreadsheets see it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "report.hpp"
+
+namespace carat::cli {
+
+struct PeerResult {
+    Timing timing;
+    std::string choice;  // or why there is no time
+    double us() const { return timing.samples > 0 ? timing.us : NAN; }
+    Json json() const;
+};
+
+struct BenchResult {
+    carat_problem problem;
+    std::string name, kernel, refusal;
+    ExitCode refusal_code = kOk;
+    Timing timing;
+    Floor floor;
+    CheckReport check;
+    double predicted_us = NAN;
+    std::map<std::string, PeerResult> peers;
+
+    // The name of the fastest peer, empty if none was timed.
+    std::string best_peer() const;
+    // Its time over ours: above 1, we are faster.
+    double ratio() const;
+};
+
+Table bench_table(const std::vector<BenchResult>& results, const std::vector<std::string>& peers);
+// "3 problems beside the best peer: geometric mean of the ratios 1.02, least 0.97 (64 x 64 x 64)"; empty for less than two.
+std::string ratio_summary(const std::vector<BenchResult>& results);
+// Of "results" of a "carat.bench/1".
+std::string bench_csv(const Json& results);
+
+}  // namespace carat::cli
