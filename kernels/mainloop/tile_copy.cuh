@@ -31,6 +31,8 @@ class TileCopy {
     static constexpr int kPasses = kRows / kLines;
     static constexpr int kBytes = kRows * (kPitch == kSwizzled ? 128 : kPitch);  // of the tile in shared memory
 
+    TileCopy() = default;  // to be assigned
+
     // base: element (0, 0) of this batch entry; mn, k: where the first tile begins. One of the strides is 1.
     __device__ TileCopy(const void* base, i64 mn_stride, i64 k_stride, i64 mn_extent, i64 k_extent, i64 mn, i64 k,
                         int thread) {

@@ -19,6 +19,9 @@ void require_plain(const Problem& p, Requirements& r) {
     r.require(p.scale_a.recipe == CARAT_SCALE_NONE && p.scale_b.recipe == CARAT_SCALE_NONE,
               "it takes no scales of A and B, but the recipe is {}", describe_recipe(p));
     r.require(p.sparsity == CARAT_DENSE, "it takes dense operands, not 2:4 sparse ones");
+}
+
+void require_given_scales(const Problem& p, Requirements& r) {
     r.require(p.epilogue.out_scale != CARAT_OUT_SCALE_COMPUTED_1X128,
               "it does not compute output scales (out_scale 1x128), which only narrow types of D need");
 }
@@ -37,24 +40,30 @@ void require_f32_rung(const Problem& p, const Target& target, Requirements& r) {
     r.require(e.bias == CARAT_BIAS_NONE || e.bias_dtype == CARAT_F32, "the bias must be f32, but is {}",
               name(e.bias_dtype));
     require_plain(p, r);
+    require_given_scales(p, r);
 }
 
-void require_16bit_rung(const Problem& p, const Target& target, int cc, Requirements& r) {
-    const carat_epilogue& e = p.epilogue;
-    const auto is_output = [&](carat_dtype type) { return type == CARAT_F32 || type == p.a.dtype; };
+void require_16bit(const Problem& p, const Target& target, int cc, Requirements& r) {
     require_common(p, target, r);
     r.require(target.cc_major * 10 + target.cc_minor >= cc,
               "it needs compute capability {}.{} or newer, but {} has {}.{}", cc / 10, cc % 10, target.name,
               target.cc_major, target.cc_minor);
     r.require(p.a.dtype == p.b.dtype && (p.a.dtype == CARAT_F16 || p.a.dtype == CARAT_BF16),
               "A and B must both be f16 or both bf16, but are {} and {}", name(p.a.dtype), name(p.b.dtype));
+    r.require(p.compute == CARAT_COMPUTE_DEFAULT, "it accumulates in f32 and knows no other compute mode");
+    require_plain(p, r);
+}
+
+void require_16bit_rung(const Problem& p, const Target& target, int cc, Requirements& r) {
+    const carat_epilogue& e = p.epilogue;
+    const auto is_output = [&](carat_dtype type) { return type == CARAT_F32 || type == p.a.dtype; };
+    require_16bit(p, target, cc, r);
     r.require(is_output(p.d.dtype), "D must be f32 or the type of A, but is {}", name(p.d.dtype));
     r.require(!p.has_c() || is_output(p.c.dtype), "C must be f32 or the type of A, but is {}", name(p.c.dtype));
-    r.require(p.compute == CARAT_COMPUTE_DEFAULT, "it accumulates in f32 and knows no other compute mode");
     r.require(e.bias == CARAT_BIAS_NONE || is_output(e.bias_dtype),
               "the bias must be f32 or of the type of A, but is {}", name(e.bias_dtype));
     r.require(e.gate == CARAT_GATE_NONE, "it has no gated epilogue");
-    require_plain(p, r);
+    require_given_scales(p, r);
 }
 
 Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk) {

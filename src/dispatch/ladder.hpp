@@ -10,8 +10,10 @@ inline constexpr int64_t kMaxGridX = 2147483647;
 
 // Single and strided batched problems in f32 (A, B, C, D and bias), any epilogue but computed output scales.
 void require_f32_rung(const Problem& problem, const Target& target, Requirements& requirements);
-// The same with A and B both f16 or both bf16, f32 accumulation, C, D and bias of f32 or the operands' type, no gate.
-// cc: the least compute capability (80).
+// Single and strided batched problems with A and B both f16 or both bf16, dense, unscaled, accumulated in f32; nothing is
+// asked of C, D and the epilogue. cc: the least compute capability (80).
+void require_16bit(const Problem& problem, const Target& target, int cc, Requirements& requirements);
+// The same with C, D and bias of f32 or the operands' type, no gate and no computed output scales.
 void require_16bit_rung(const Problem& problem, const Target& target, int cc, Requirements& requirements);
 
 // The configuration of a family for this problem's types and layout, with a tile.
