@@ -10,11 +10,11 @@
 #include <epilogue/staged.cuh>
 #include <epilogue/staged_tile.cuh>
 #include <mainloop/mma_pipeline.cuh>
-#include <scheduler/raster_tiles.cuh>
+#include <scheduler/strip_tiles.cuh>
 
 namespace carat_kernel {
 
-// Config: that of the pipeline and of the raster, kTM: rows of a warp, and the epilogue's constants.
+// Config: that of the pipeline, kTM: rows of a warp, and the epilogue's constants.
 template <class Config>
 struct GemmMma : MmaPipeline<Config, Config::kTM> {
     using Pipeline = MmaPipeline<Config, Config::kTM>;
@@ -24,8 +24,10 @@ struct GemmMma : MmaPipeline<Config, Config::kTM> {
         wants_staging<Config>() || Config::kGate != kGateNone || type_bytes(Config::kTypeD) == 1;
     static_assert(!kStaged || Staged::kBytes <= Config::kStages * Pipeline::kStageBytes, "it takes the stages' place");
 
-    static __device__ void finish(const GemmParams& params, const Scalars& scalars, const Tile& tile,
+    static __device__ void finish(const GemmParams& params, const Scalars&, const Tile& tile,
                                   const typename Pipeline::Accumulators& d) {
+        // Again, and not kept: the loop over K has no register to spare.
+        const Scalars scalars = load_scalars<Config>(params.epilogue);
         const int row = Pipeline::warp_row(), col = Pipeline::warp_col();
         Largest<Config> largest;
         if constexpr (kStaged) {
@@ -49,7 +51,7 @@ struct GemmMma : MmaPipeline<Config, Config::kTM> {
 template <class Config>
 __device__ void gemm_mma(const GemmParams& params) {
     const i64 cols = Config::kGate == kGateNone ? params.n : params.n / 2;
-    mma_gemm<GemmMma<Config>, Config>(params, RasterTiles<Config>(params.m, cols, params.batch, 0));
+    mma_gemm<GemmMma<Config>, Config>(params, StripTiles<Config::kBM, Config::kBN>(params.m, cols, params.batch));
 }
 
 }  // namespace carat_kernel

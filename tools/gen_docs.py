@@ -88,13 +88,26 @@ def support(listing, root, argument):
     return table(["kernels", "run on", "A and B", "D", "layouts", "problems"], rows)
 
 
+def place_of(row):
+    """Where a kernel runs: "cuda, compute capability 9.0"."""
+    capability = row["typical"]["compute_capability"]
+    return f"{row['backend']}, compute capability {capability}" if capability else row["backend"]
+
+
+def configurations_of(row):
+    """What its configurations are for a large problem."""
+    names = row["typical"]["configurations"]
+    return f"Configurations for {row['typical']['problem']}: {', '.join(code(name) for name in names)}.\n" if names else ""
+
+
 def kernels(listing, root, argument):
     text = []
     axes = ("a", "b", "d", "layouts", "modes", "epilogues", "recipes")
     for row in listing["rows"]:
         lines = merged([{"recipes": (), **entry} for entry in row["supports"]], axes)
-        text.append(f"### {row['name']}\n\n{row['summary']} Runs on: {row['backend']}. Source: [{row['source']}](../{row['source']}).\n\n"
-                    + table(["A", "B", "D", "layouts", "problems", "epilogues", "scales"], [[listed(names) for names in line] for line in lines]))
+        text.append(f"### {row['name']}\n\n{row['summary']} Runs on: {place_of(row)}. Source: [{row['source']}](../{row['source']}).\n\n"
+                    + table(["A", "B", "D", "layouts", "problems", "epilogues", "scales"], [[listed(names) for names in line] for line in lines])
+                    + f"\n{configurations_of(row)}")
     return "\n".join(text)
 
 

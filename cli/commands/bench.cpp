@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "bench_candidates.hpp"
 #include "commands/commands.hpp"
 #include "compare.hpp"
 #include "peers/cublaslt.hpp"
@@ -23,7 +24,7 @@ struct BenchFlags {
     std::string shapes, model, tokens, tp;
     std::vector<std::string> peers;
     std::string compare, load, fail_above = "3%", timeout = "0", budget = "1.5";
-    bool check = true, csv = false;
+    bool check = true, csv = false, all_candidates = false;
 };
 
 struct PeerResult {
@@ -255,7 +256,19 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
     return report;
 }
 
+CandidatesOptions candidates_options(const BenchFlags& flags, const std::vector<Shape>& shapes) {
+    return {.problem = flags.problem,
+            .machine = flags.machine,
+            .output = flags.output,
+            .shapes = shapes,
+            .budget = parse_budget(flags.budget),
+            .check = flags.check,
+            .table = flags.output.tables() && !flags.csv};
+}
+
 ExitCode run_bench(const BenchFlags& flags) {
+    if (flags.all_candidates && (!flags.peers.empty() || !flags.compare.empty()))
+        fail(kUsage, "--all-candidates compares kernels of one row: --peer, --compare and --load do not go with it");
     parse_percent(flags.fail_above, "--fail-above");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
     parse_budget(flags.budget);
@@ -268,7 +281,8 @@ ExitCode run_bench(const BenchFlags& flags) {
         const std::vector<Shape> shapes = shapes_to_time(flags);
         catch_interrupts();
         set_time_limit(limit);
-        report = measure_all(flags, shapes, code);
+        report = flags.all_candidates ? measure_candidates(candidates_options(flags, shapes), code)
+                                      : measure_all(flags, shapes, code);
     } else {
         if (flags.compare.empty()) fail(kUsage, "--load goes with --compare: it takes results in place of measuring");
         report = load_results(flags.load, "--load");
@@ -311,6 +325,8 @@ Command add_bench(CLI::App& app) {
     app.add_option("--timeout", flags->timeout, "Stop after this many seconds, write what is done, exit 7")
         ->type_name("SECONDS");
     app.add_flag("--csv", flags->csv, "Print CSV to stdout instead of a table");
+    app.add_flag("--all-candidates", flags->all_candidates,
+                 "Time every configuration of the row that --kernel names, or that is chosen; --budget is of each");
     add_machine_flags(app, flags->machine);
     add_output_flags(app, flags->output, true);
     return [flags] { return run_bench(*flags); };

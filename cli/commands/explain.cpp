@@ -16,7 +16,7 @@ struct ExplainFlags {
     Output output;
     ProblemFlags problem;
     MachineFlags machine;
-    bool candidates = false;
+    bool candidates = false, compile = false;
 };
 
 void add_rows(Table& table, const Json& row, const std::string& chosen, bool every) {
@@ -54,14 +54,28 @@ void print_report(const Json& report, const ExplainFlags& flags) {
     print(table.str(flags.output.colored(stdout)));
 }
 
+// What the compiler made of the choice, and of better predicted kernels that it refused.
+void print_plan(const Json& plan) {
+    const auto shown = [&](const char* key) { return member(plan, key).is_null() ? "-" : member(plan, key).dump(); };
+    for (const Json& refused : member(plan, "refused")) print("\n" + one_line(refused.get<std::string>()) + "\n");
+    print(fmt::format("\nPlanned {}: {} registers, {} bytes spilled, {} + {} bytes of shared memory, {} blocks an SM\n",
+                      text_at(plan, "kernel"), shown("registers"), shown("spill_bytes"), shown("static_shared_bytes"),
+                      shown("dynamic_shared_bytes"), shown("blocks_per_unit")));
+    if (const std::string warnings = text_at(plan, "warnings"); !warnings.empty())
+        print("The compiler warns: " + one_line(warnings) + "\n");
+}
+
 ExitCode run_explain(const ExplainFlags& flags) {
     const std::vector<Shape> shapes = shapes_of_flags(flags.problem);
     if (shapes.size() != 1) fail(kUsage, "--m, --n and --k make {} problems: explain takes one", shapes.size());
     const carat_problem problem = make_problem(flags.problem, shapes[0]);
     const Context context = make_context(flags.machine);
-    const Json report = parse_json(context.explain(problem, flags.machine.kernel), "the explanation");
+    Json report = parse_json(context.explain(problem, flags.machine.kernel), "the explanation");
+    if (flags.compile && member(report, "chosen").is_object())
+        report["plan"] = parse_json(context.plan(problem, flags.machine.kernel).report(), "the report of the plan");
     print_json(flags.output, report);
     if (flags.output.tables()) print_report(report, flags);
+    if (flags.output.tables() && member(report, "plan").is_object()) print_plan(report["plan"]);
     if (!member(report, "chosen").is_object())
         fail(kNoDevice, "no kernel takes this problem on {}", text_at(report, "target", "this machine"));
     return kOk;
@@ -74,6 +88,8 @@ Command add_explain(CLI::App& app) {
     add_problem_flags(app, flags->problem, ShapeFlags::one);
     add_machine_flags(app, flags->machine, true);
     app.add_flag("--candidates", flags->candidates, "Show every candidate of a row, not its best alone");
+    app.add_flag("--compile", flags->compile,
+                 "Compile the choice, too: registers, spills and what the compiler warns of");
     add_output_flags(app, flags->output);
     return [flags] { return run_explain(*flags); };
 }

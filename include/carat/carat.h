@@ -349,8 +349,8 @@ CARAT_API carat_status carat_floor(carat_context_t context, const carat_problem*
  * rates by type, and the FLOP per byte at which each rate meets each bandwidth. null: not known. */
 CARAT_API carat_status carat_limits(carat_context_t context, carat_text_t* json);
 /* JSON "carat.plan/1": what a plan will run: the kernel, its tile, registers, spills, shared memory, blocks an SM and how
- * full that makes it, FLOP per byte, predicted time and what bounds it. Plans for a named target have it too. null: not
- * known, or the kernel has no such thing. */
+ * full that makes it, FLOP per byte, predicted time and what bounds it; what the compiler warns of or refused. Plans for
+ * a named target have it too. null: not known, or the kernel has no such thing. */
 CARAT_API carat_status carat_plan_report(carat_plan_t plan, carat_text_t* json);
 
 /* JSON "carat.models/1": the linear layers of a model at `tokens` tokens under tensor parallelism `tp`. model: a bundled

@@ -62,39 +62,55 @@ __device__ i64 source_column(const GemmParams& params, i64 j, int part) {
     return j;
 }
 
+// alpha acc + beta c + bias, where c counts only if beta is not 0.
+template <class Config>
+__device__ float linear_value(const Scalars& scalars, float accumulator, float c, float bias) {
+    float v = scalars.alpha * accumulator;
+    if constexpr (Config::kHasC)
+        if (scalars.beta != 0.0f) v = fmaf(scalars.beta, c, v);
+    if constexpr (Config::kBias != kBiasNone) v += bias;
+    return v;
+}
+
+// The activation, the gated product and the clamp. up: what a gate multiplies, else unused.
+template <class Config>
+__device__ float activated_value(const GemmParams& params, float v, float up) {
+    v = activate<Config::kActivation>(v);
+    if constexpr (Config::kGate != kGateNone) v *= up;
+    if constexpr (Config::kClamp) {
+        v = v < params.epilogue.clamp_lo ? params.epilogue.clamp_lo : v;
+        v = v > params.epilogue.clamp_hi ? params.epilogue.clamp_hi : v;
+    }
+    return v;
+}
+
 // alpha acc + beta C + bias, at B's column: under a gate C is as wide as B. C is not read where beta is 0, so a NaN
 // there cannot leak.
 template <class Config>
 __device__ float linear_step(const GemmParams& params, const Scalars& scalars, float accumulator, i64 batch, i64 i,
                              i64 j, int part) {
     const i64 column = source_column<Config>(params, j, part);
-    float v = scalars.alpha * accumulator;
+    float c = 0.0f, bias = 0.0f;
     if constexpr (Config::kHasC) {
-        if (scalars.beta != 0.0f) {
-            const Strided& s = params.c_strides;
-            const float c = load_element<Config::kTypeC>(params.c, i * s.row + column * s.col + batch * s.batch);
-            v = fmaf(scalars.beta, c, v);
-        }
+        const Strided& s = params.c_strides;
+        if (scalars.beta != 0.0f)
+            c = load_element<Config::kTypeC>(params.c, i * s.row + column * s.col + batch * s.batch);
     }
-    if constexpr (Config::kBias != kBiasNone) {
-        const i64 at = Config::kBias == kBiasM ? i : column;
-        v += load_element<Config::kTypeBias>(params.epilogue.bias, at + batch * params.epilogue.bias_batch);
-    }
-    return v;
+    if constexpr (Config::kBias != kBiasNone)
+        bias = load_element<Config::kTypeBias>(
+            params.epilogue.bias, (Config::kBias == kBiasM ? i : column) + batch * params.epilogue.bias_batch);
+    return linear_value<Config>(scalars, accumulator, c, bias);
 }
 
 // The value of element (i, j) of D, which must be inside of D, before its output scale.
 template <class Config>
 __device__ float epilogue_value(const GemmParams& params, const Scalars& scalars, const float (&accumulators)[2],
                                 i64 batch, i64 i, i64 j) {
-    float v = activate<Config::kActivation>(linear_step<Config>(params, scalars, accumulators[0], batch, i, j, 0));
+    const float v = linear_step<Config>(params, scalars, accumulators[0], batch, i, j, 0);
+    float up = 0.0f;
     if constexpr (Config::kGate != kGateNone)
-        v *= linear_step<Config>(params, scalars, accumulators[1], batch, i, j, 1);
-    if constexpr (Config::kClamp) {
-        v = v < params.epilogue.clamp_lo ? params.epilogue.clamp_lo : v;
-        v = v > params.epilogue.clamp_hi ? params.epilogue.clamp_hi : v;
-    }
-    return v;
+        up = linear_step<Config>(params, scalars, accumulators[1], batch, i, j, 1);
+    return activated_value<Config>(params, v, up);
 }
 
 template <class Config>

@@ -15,15 +15,17 @@
 #pragma once
 
 #include <mainloop/stages.cuh>
+#include <store/fragments.cuh>
 
 namespace carat_kernel {
 
-// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = kThreads = 256, kBulk, kBulkStore = false;
-// kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
+// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = kThreads = 256, kBulkA, kBulkB,
+// kClusterM = kClusterN = 1; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
 template <class Config>
 __device__ void v6_wgmma(const BulkGemmParams& params) {
-    static_assert(Config::kBM == 128 && Config::kThreads == 256 && Config::kBK == kTileDepth && !Config::kBulkStore);
-    const Stages<Config> stages;
+    static_assert(Config::kBM == 128 && Config::kThreads == 256 && Config::kBK == kTileDepth);
+    using Ring = Stages<Config, wants_staging<Config>() ? kStagedBytes : 0>;
+    const Ring stages;
     if (threadIdx.x == 0) stages.init_barriers(1);
     __syncthreads();
 
@@ -36,7 +38,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
     for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
         const Tile tile = tiles.at(index);
         const auto fill = [&](int stage, int step) {
-            if (!Config::kBulk || threadIdx.x == 0) fill_stage(params, stages, stage, tile, i64(step) * kTileDepth);
+            if (Ring::kByThreads || threadIdx.x == 0) fill_stage<Config>(params, stages, stage, tile, step);
         };
         RingPosition<Config::kStages> next = at;  // the stage to fill
         int filled = 0;
@@ -46,7 +48,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
         clear(accumulators);
         for (int step = 0; step < steps; ++step, at.advance()) {
             barrier_wait(stages.full(at.stage), at.parity);
-            multiply_stage(accumulators, stages, at.stage, row);
+            multiply_stage<Config>(accumulators, stages, at.stage, row);
             wgmma_wait<1>();  // the step before this one has read its stage ...
             __syncthreads();  // ... in both warpgroups, so it can be filled again
             if (step > 0 && filled < steps) {
@@ -55,7 +57,8 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
             }
         }
         wgmma_wait<0>();
-        store_fragments<Config>(params, scalars, accumulators, tile, row, stages.boxes(warpgroup_index()), 0);
+        store_fragments<Config>(params, scalars, accumulators, tile, row,
+                                dynamic_shared() + Ring::kStores + warpgroup_index() * kStagedBytes);
         __syncthreads();  // the next tile's copies go into the stages of the last products
     }
 }

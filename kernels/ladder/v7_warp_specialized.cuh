@@ -6,7 +6,7 @@
 //   three warpgroups may have a thread.
 // - Blocks are persistent: one an SM, tile after tile. The producer is on the next tile while the consumers store this
 //   one, so a tile's first copies are never waited for.
-// - The epilogue goes through shared memory: stmatrix, then the copy engine writes whole lines (store_bulk).
+// - The epilogue goes through shared memory: stmatrix, then the copy engine writes whole lines (store/boxes.cuh).
 //
 // Expected: above 90 % of cuBLASLt: what one consumer stores, the other's products hide.
 // What is left: traffic. At 128 x 256 an SM wants 48 bytes a clock from L2, which 132 SMs at full clock do not get (39; at
@@ -16,16 +16,20 @@
 #pragma once
 
 #include <mainloop/stages.cuh>
+#include <store/boxes.cuh>
 
 namespace carat_kernel {
 
 // Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = 128, kThreads = 384, kProducerRegisters,
-// kConsumerRegisters, kBulk, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
+// kConsumerRegisters, kBulkA, kBulkB, kBulkStore, kClusterM = kClusterN = 1; kRowMajorA, kRowMajorB, kRowMajorD;
+// kTypeA = kTypeB; the epilogue's constants.
 template <class Config>
 __device__ void v7_warp_specialized(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 && Config::kThreads == 384 && Config::kBK == kTileDepth);
     constexpr int kReleases = Config::kConsumers * kWarpgroupThreads / kWarpThreads;  // one a warp
-    const Stages<Config> stages;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
+    const Ring stages;
     if (threadIdx.x == 0) stages.init_barriers(kReleases);
     __syncthreads();
 
@@ -37,12 +41,12 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
 
     if (consumer < 0) {
         shrink_registers<Config::kProducerRegisters>();
-        if (Config::kBulk && threadIdx.x != 0) return;
+        if (!Ring::kByThreads && threadIdx.x != 0) return;
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
             const Tile tile = tiles.at(index);
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage(params, stages, at.stage, tile, i64(step) * kTileDepth);
+                fill_stage<Config>(params, stages, at.stage, tile, step);
             }
         }
     } else {
@@ -53,11 +57,10 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
         };
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
             float accumulators[1][Config::kBN / 2];
-            multiply_tile(accumulators, stages, at, steps, row, release);
-            store_fragments<Config>(params, scalars, accumulators, tiles.at(index), row, stages.boxes(consumer),
-                                    1 + consumer);
+            multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
-        finish_stores<Config>();
+        Boxes::finish();
     }
 }
 

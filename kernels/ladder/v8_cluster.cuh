@@ -16,41 +16,40 @@
 
 #include <mainloop/stages.cuh>
 #include <scheduler/raster_tiles.cuh>
+#include <store/boxes.cuh>
 
 namespace carat_kernel {
 
 // Config: kBM = 128 kTM, kBN, kBK = 64, kStages, kClusterM, kClusterN, kConsumers = 2, kFillThreads = 128, kThreads =
-// 384, kProducerRegisters, kConsumerRegisters, kBulk, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB;
-// the epilogue's constants. Without kBulk the cluster is 1 x 1.
+// 384, kProducerRegisters, kConsumerRegisters, kBulkA, kBulkB, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA =
+// kTypeB; the epilogue's constants. Without bulk copies the cluster is 1 x 1.
 template <class Config>
 __device__ void v8_cluster(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 * Config::kTM && Config::kThreads == 384 && Config::kBK == kTileDepth);
-    constexpr int kBlocks = Config::kClusterM * Config::kClusterN;
-    constexpr int kReleases = Config::kConsumers * kWarpgroupThreads / kWarpThreads * kBlocks;  // one a warp
-    static_assert(kBlocks <= 2, "a block's rank is its part of one shared operand");
-    static_assert(Config::kBulk || kBlocks == 1, "only the copy engine can write to other blocks");
-    const Stages<Config> stages;
+    using Place = ClusterPlace<Config>;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
+    static_assert(!Ring::kByThreads || Place::kBlocks == 1, "only the copy engine can write to other blocks");
+    constexpr int kReleases = Config::kConsumers * 4 * Place::kReaders;  // one a warp
+    const Ring stages;
+    const Place place;
     if (threadIdx.x == 0) stages.init_barriers(kReleases);
-    kBlocks > 1 ? cluster_barrier() : __syncthreads();
+    start_together<Config>();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     const int steps = step_count(params, scalars);
-    const int rank = kBlocks > 1 ? cluster_rank() : 0;
-    // Every block of a cluster walks the same tiles of the cluster, even where its own part lies outside of D: the others
-    // wait for its share of the copies.
-    const RasterTiles<Config> tiles(params.m, params.n, params.batch, rank);
+    const RasterTiles<Config> tiles(params.walk, place);
     const int consumer = warpgroup_index() - 1;
     RingPosition<Config::kStages> at;
 
     if (consumer < 0) {
         shrink_registers<Config::kProducerRegisters>();
-        for (int index = tiles.first(); index < tiles.count && (threadIdx.x == 0 || !Config::kBulk);
+        for (int index = tiles.first(); index < tiles.count() && (threadIdx.x == 0 || Ring::kByThreads);
              index += tiles.step()) {
-            const Tile tile = tiles.at(index);
+            const RasterTile tile = tiles.at(index);
             for (int step = 0; step < steps; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage<Config, Config::kClusterN, Config::kClusterM>(params, stages, at.stage, tile,
-                                                                         i64(step) * kTileDepth, rank);
+                fill_stage(params, stages, at.stage, tile, step, place);
             }
         }
     } else {
@@ -58,22 +57,20 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         const int row = consumer * 64 * Config::kTM;
         const auto release = [&](int stage) {
             const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-            if constexpr (kBlocks == 1) {
+            if constexpr (Place::kBlocks == 1) {
                 if (lane == 0) barrier_arrive(stages.empty(stage));
             } else {
-                if (lane < kBlocks) barrier_arrive_at(stages.empty(stage), lane);
+                if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
             }
         };
-        for (int index = tiles.first(); index < tiles.count; index += tiles.step()) {
+        for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             float accumulators[Config::kTM][Config::kBN / 2];
-            multiply_tile(accumulators, stages, at, steps, row, release);
-            store_fragments<Config>(params, scalars, accumulators, tiles.at(index), row, stages.boxes(consumer),
-                                    1 + consumer);
+            multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
-        finish_stores<Config>();
+        Boxes::finish();
     }
-    // No block may end while another can still write to its memory or arrive at its barriers.
-    if constexpr (kBlocks > 1) cluster_barrier();
+    end_together<Config>();
 }
 
 }  // namespace carat_kernel

@@ -156,16 +156,18 @@ struct MmaPipeline {
 // unless the store goes through shared memory (Kernel::kStaged). Kernel: an MmaPipeline that can finish() a tile.
 template <class Kernel, bool kAligned, class Walk>
 __device__ void mma_tiles(const GemmParams& params, const Scalars& scalars, i64 depth, const Walk& walk) {
-    Tile tile = walk.at(blockIdx.x);
+    using Index = decltype(Walk::count);  // as narrow as the walk's
+    const Index step = static_cast<Index>(gridDim.x);
+    Tile tile = walk.at(static_cast<Index>(blockIdx.x));
     typename Kernel::Copies copies(params, depth, tile);
     if (depth > 0) Kernel::template start<kAligned>(copies);
-    for (i64 index = blockIdx.x; index < walk.count; index += gridDim.x) {
+    for (Index index = static_cast<Index>(blockIdx.x); index < walk.count; index += step) {
         typename Kernel::Accumulators d = {};
         if (depth > 0) Kernel::template accumulate<kAligned>(copies, depth, d);
         const Tile done = tile;
         if (Kernel::kStaged) Kernel::finish(params, scalars, done, d);
-        if (index + gridDim.x < walk.count) {
-            tile = walk.at(index + gridDim.x);
+        if (index + step < walk.count) {
+            tile = walk.at(index + step);
             copies = typename Kernel::Copies(params, depth, tile);
             if (depth > 0) Kernel::template start<kAligned>(copies);
         }

@@ -2,7 +2,7 @@
 // operand_tile.cuh: a tile of a 16-bit operand, kRows (of M or N) by 64 (of K), in shared memory as wgmma reads it: in
 // lines of 128 bytes under the 128-byte swizzle.
 //   K-major (A row-major, B column-major): a line is one row, 64 of K.
-//   MN-major: boxes of 64 rows; a line of a box is one k, 64 rows.
+//   MN-major: boxes of 64 rows; a line of a box is one k, 64 rows. A last box that is not full is brought whole.
 // Says how the copy engine brings it and how its parts are described to wgmma.
 #pragma once
 
@@ -18,26 +18,32 @@ constexpr int kStepDepth = 16;  // of K: one wgmma
 
 template <bool kKMajor, int kRows>
 struct OperandTile {
-    static constexpr int kBytes = kRows * kLineBytes;
+    static constexpr int kLines = kKMajor ? kRows : (kRows + 63) / 64 * 64;
+    static constexpr int kBytes = kLines * kLineBytes;
     static constexpr int kBoxBytes = 64 * kLineBytes;  // MN-major
 
-    // One thread: the part `part` of kParts of the tile whose first row and k are given, for this block or, of several
-    // parts, for every block of the cluster.
-    template <int kParts>
-    __device__ static void load(unsigned to, const BulkMap& map, unsigned barrier, int row, int k, int batch,
-                                int part) {
-        constexpr int kPartRows = kRows / kParts, kBoxRows = kKMajor ? kPartRows : 64;
-        static_assert(kPartRows % kBoxRows == 0 && kPartRows % 8 == 0,
-                      "a part is whole boxes and whole swizzle patterns");
+    // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
+    // operand; for this block or, of several parts, for every block of the cluster in `mask`.
+    template <int kParts, int kPieces>
+    __device__ static void load(unsigned to, const BulkMap& map, unsigned barrier, const int (&rows)[kPieces], int k,
+                                int batch, int part, unsigned short mask) {
+        constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
+        constexpr int kBoxRows = kKMajor ? kPartRows : 64;
+        static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
+        static_assert(kPartRows % kBoxRows == 0 || kParts * kPieces == 1, "a part is whole boxes");
 #pragma unroll
-        for (int done = 0; done < kPartRows; done += kBoxRows) {
-            const int first = part * kPartRows + done;
-            const int x = kKMajor ? k : row + first, y = kKMajor ? row + first : k;
-            if constexpr (kParts == 1)
-                bulk_load(to + first * kLineBytes, map, barrier, x, y, batch);
-            else
-                bulk_load_multicast(to + first * kLineBytes, map, barrier, x, y, batch, (1 << kParts) - 1);
-        }
+        for (int piece = 0; piece < kPieces; ++piece)
+#pragma unroll
+            for (int done = 0; done < kPartRows; done += kBoxRows) {
+                const int first = part * kPartRows + done;
+                const int row = rows[piece] + first;
+                const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
+                const int x = kKMajor ? k : row, y = kKMajor ? row : k;
+                if constexpr (kParts == 1)
+                    bulk_load(line, map, barrier, x, y, batch);
+                else
+                    bulk_load_multicast(line, map, barrier, x, y, batch, mask);
+            }
     }
 
     // The descriptor of the rows from `row` on (a multiple of 64), for the `step`th 16 of K.

@@ -1,79 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0
 // stages.cuh: the ring of stages in shared memory between the copies and the tensor cores: where its parts lie, how a
 // stage is filled, and the products of a tile over it.
-// Layout of dynamic shared memory: kStages x (A, B), the boxes of each consumer's stores (unless they go straight from
-// registers), then for each stage a barrier `full` and a barrier `empty`. The host computes the same size (rows_wgmma.cpp).
+// Layout of dynamic shared memory: kStages x (A, B), what the stores of each consumer take, then for each stage a barrier
+// `full` and a barrier `empty`. The host computes the same size (dispatch/wgmma_kernel.cpp).
 #pragma once
 
+#include <epilogue/ops.cuh>
 #include <mainloop/operand_tile.cuh>
 #include <mainloop/tile_copy.cuh>
 #include <ptx/mbarrier.cuh>
 #include <ptx/shared.cuh>
 #include <ptx/wgmma.cuh>
+#include <scheduler/cluster_place.cuh>
 #include <scheduler/linear_tiles.cuh>
-#include <store/fragments.cuh>
 
 namespace carat_kernel {
 
-// All in addresses of the shared window.
+// B's tile under a split gate is two pieces: the columns of the gate and, N / 2 further on, what they multiply.
 template <class Config>
+constexpr int kPiecesOfB = Config::kGate == kGateSplit ? 2 : 1;
+
+// kStoreBytes: what a consumer's stores take. All in addresses of the shared window.
+template <class Config, int kStoreBytes>
 struct Stages {
     using TileA = OperandTile<Config::kRowMajorA, Config::kBM>;
     using TileB = OperandTile<!Config::kRowMajorB, Config::kBN>;
     static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
-    static constexpr int kBoxesOfConsumer =
-        Config::kBulkStore || wants_staging<Config>() ? kStoreBoxes * kStoreBoxBytes : 0;
+    static constexpr int kBulkBytes = (Config::kBulkA ? TileA::kBytes : 0) + (Config::kBulkB ? TileB::kBytes : 0);
+    static constexpr bool kByThreads = kBulkBytes < kStageBytes;
 
     unsigned memory = shared_address(dynamic_shared());
 
     __device__ unsigned a(int stage) const { return memory + stage * kStageBytes; }
     __device__ unsigned b(int stage) const { return a(stage) + TileA::kBytes; }
-    __device__ static char* boxes(int consumer) {
-        return dynamic_shared() + Config::kStages * kStageBytes + consumer * kBoxesOfConsumer;
-    }
+    // Where the consumers' stores begin, from the begin of the block's shared memory on.
+    static constexpr int kStores = Config::kStages * kStageBytes;
     __device__ unsigned full(int stage) const {
-        return a(Config::kStages) + Config::kConsumers * kBoxesOfConsumer + stage * 2 * kBarrierBytes;
+        return a(Config::kStages) + Config::kConsumers * kStoreBytes + stage * 2 * kBarrierBytes;
     }
     __device__ unsigned empty(int stage) const { return full(stage) + kBarrierBytes; }
+    // Of consumers that multiply in turn: that it is this one's.
+    __device__ unsigned turn(int consumer) const { return full(Config::kStages) + consumer * kBarrierBytes; }
 
     // One thread. releases: how many arrivals empty a stage.
     __device__ void init_barriers(int releases) const {
         for (int stage = 0; stage < Config::kStages; ++stage) {
-            barrier_init(full(stage), Config::kBulk ? 1 : Config::kFillThreads);
+            barrier_init(full(stage), kByThreads ? Config::kFillThreads : 1);
             barrier_init(empty(stage), releases);
         }
         barrier_init_fence();
     }
 };
 
-// Fills a stage with A's and B's tiles at k. Config::kBulk: one thread asks the copy engine; else kFillThreads threads
-// copy, for operands whose address or pitch is no multiple of 16 bytes. kPartsA, kPartsB: the blocks of the cluster that
-// share the tile, each of which loads the part of its own rank for all.
-template <class Config, int kPartsA = 1, int kPartsB = 1>
-__device__ void fill_stage(const BulkGemmParams& params, const Stages<Config>& stages, int stage, const Tile& tile,
-                           i64 k, int rank = 0) {
-    using Ring = Stages<Config>;
+// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it.
+template <class Config, class Ring, class Tile>
+__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
+                              const ClusterPlace<Config>& place) {
     const unsigned full = stages.full(stage);
-    if constexpr (Config::kBulk) {
-        // A batch stride of 0 is a map of one matrix.
-        const int batch_a = params.a_strides.batch ? static_cast<int>(tile.batch) : 0;
-        const int batch_b = params.b_strides.batch ? static_cast<int>(tile.batch) : 0;
-        const int row = static_cast<int>(tile.row), col = static_cast<int>(tile.col), depth = static_cast<int>(k);
-        barrier_arrive_expect(full, Ring::kStageBytes);
-        Ring::TileA::template load<kPartsA>(stages.a(stage), params.a_map, full, row, depth, batch_a, rank % kPartsA);
-        Ring::TileB::template load<kPartsB>(stages.b(stage), params.b_map, full, col, depth, batch_b, rank % kPartsB);
-    } else {
-        const int thread = static_cast<int>(threadIdx.x);
-        const Strided &as = params.a_strides, &bs = params.b_strides;
-        const unsigned short* a = static_cast<const unsigned short*>(params.a) + tile.batch * as.batch;
-        const unsigned short* b = static_cast<const unsigned short*>(params.b) + tile.batch * bs.batch;
-        TileCopy<Config::kRowMajorA, Config::kBM, Config::kFillThreads>(a, as.row, as.col, params.m, params.k, tile.row,
-                                                                        k, thread)
+    const int depth = step * kTileDepth;
+    // A batch stride of 0 is a map of one matrix.
+    if constexpr (Config::kBulkA) {
+        const int rows[] = {static_cast<int>(tile.row)};
+        Ring::TileA::template load<Config::kClusterN>(stages.a(stage), params.a_map, full, rows, depth,
+                                                      params.a_strides.batch ? static_cast<int>(tile.batch) : 0,
+                                                      place.col, place.same_row());
+    }
+    if constexpr (Config::kBulkB) {
+        int cols[kPiecesOfB<Config>];
+        for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
+            cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
+        Ring::TileB::template load<Config::kClusterM>(stages.b(stage), params.b_map, full, cols, depth,
+                                                      params.b_strides.batch ? static_cast<int>(tile.batch) : 0,
+                                                      place.row, place.same_col());
+    }
+}
+
+// kFillThreads threads copy the others.
+template <class Config, class Ring, class Tile>
+__device__ void copy_stage(const GemmParams& params, const Ring& stages, int stage, const Tile& tile, int step) {
+    const i64 k = i64(step) * kTileDepth;
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (!Config::kBulkA) {
+        const Strided& s = params.a_strides;
+        const unsigned short* a = static_cast<const unsigned short*>(params.a) + tile.batch * s.batch;
+        TileCopy<Config::kRowMajorA, Ring::TileA::kLines, Config::kFillThreads>(a, s.row, s.col, params.m, params.k,
+                                                                                tile.row, k, thread)
             .copy(stages.a(stage));
-        TileCopy<!Config::kRowMajorB, Config::kBN, Config::kFillThreads>(b, bs.col, bs.row, params.n, params.k,
-                                                                         tile.col, k, thread)
-            .copy(stages.b(stage));
-        async_proxy_fence();
+    }
+    if constexpr (!Config::kBulkB) {
+        constexpr int kPieces = kPiecesOfB<Config>, kPieceLines = Ring::TileB::kLines / kPieces;
+        const Strided& s = params.b_strides;
+        const unsigned short* b = static_cast<const unsigned short*>(params.b) + tile.batch * s.batch;
+        for (int piece = 0; piece < kPieces; ++piece)
+            TileCopy<!Config::kRowMajorB, kPieceLines, Config::kFillThreads>(
+                b, s.col, s.row, params.n, params.k, source_column<Config>(params, tile.col, piece), k, thread)
+                .copy(stages.b(stage) + piece * kPieceLines * kLineBytes);
+    }
+    async_proxy_fence();
+}
+
+// Fills a stage with A's and B's tiles of the `step`th 64 of K. All kFillThreads threads call it if any operand is copied by threads
+// (Ring::kByThreads), else one.
+template <class Config, class Ring, class Tile>
+__device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
+                           const ClusterPlace<Config>& place = {}) {
+    const unsigned full = stages.full(stage);
+    if constexpr (!Ring::kByThreads) {
+        barrier_arrive_expect(full, Ring::kBulkBytes);
+        ask_for_stage(params, stages, stage, tile, step, place);
+    } else {
+        if (Ring::kBulkBytes > 0 && threadIdx.x == 0) {
+            barrier_expect(full, Ring::kBulkBytes);
+            ask_for_stage(params, stages, stage, tile, step, place);
+        }
+        copy_stage<Config>(params, stages, stage, tile, step);
         barrier_arrive(full);
     }
 }
@@ -92,10 +132,9 @@ __device__ void clear(float (&accumulators)[kBlocks][kElements]) {
 }
 
 // A warpgroup multiplies one stage: kBlocks x 64 rows of A from `row` on by all columns of B. Asynchronous.
-template <class Config, int kBlocks>
-__device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], const Stages<Config>& stages, int stage,
+template <class Config, int kBlocks, class Ring>
+__device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], const Ring& stages, int stage,
                                int row) {
-    using Ring = Stages<Config>;
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kTileDepth / kStepDepth; ++step)
@@ -108,10 +147,11 @@ __device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], 
 }
 
 // A warpgroup's products of a tile, over `steps` stages of the ring. One step stays in flight, so that the tensor cores
-// have work while the warpgroup waits for the next stage; release(stage) is called once nothing reads it any more.
-template <class Config, int kBlocks, class Release>
-__device__ void multiply_tile(float (&accumulators)[kBlocks][Config::kBN / 2], const Stages<Config>& stages,
-                              RingPosition<Config::kStages>& at, int steps, int row, Release release) {
+// have work while the warpgroup waits for the next stage; release(stage) is called once nothing reads it any more, issued()
+// once all products are asked for.
+template <class Config, int kBlocks, class Ring, class Release, class Issued>
+__device__ void multiply_tile(float (&accumulators)[kBlocks][Config::kBN / 2], const Ring& stages,
+                              RingPosition<Config::kStages>& at, int steps, int row, Release release, Issued issued) {
     clear(accumulators);
     int before = 0;  // the stage of the step in flight
     for (int step = 0; step < steps; ++step, at.advance()) {
@@ -121,6 +161,7 @@ __device__ void multiply_tile(float (&accumulators)[kBlocks][Config::kBN / 2], c
         if (step > 0) release(before);
         before = at.stage;
     }
+    issued();
     wgmma_wait<0>();
     if (steps > 0) release(before);
 }

@@ -6,7 +6,9 @@
 // Lines are swizzled (shared/swizzle.h), or straight with kPitch bytes from one to the next.
 // Everything outside of the operand's extents is written as zero and never read.
 // Two ways: copy_async() wants whole chunks at multiples of 16 bytes (aligned() tells); load() and store() take any pointer,
-// extent and leading dimension, one element at a time where a chunk is not whole or not aligned.
+// extent and leading dimension. A whole chunk at an odd place is cut out of the two granules of 16 bytes that it lies in,
+// which hold elements of the operand or what lies between its rows; chunks at the operand's very begin and end, and those
+// that an extent cuts, are read an element at a time.
 // Consecutive threads copy consecutive chunks, 8 a line, so 8 threads read one full line of 128 bytes.
 #pragma once
 
@@ -40,6 +42,8 @@ class TileCopy {
         mn += kKMajor ? line : element;
         k += kKMajor ? element : line;
         from_ = static_cast<const unsigned short*>(base) + mn * mn_stride + k * k_stride;
+        begin_ = static_cast<const unsigned short*>(base);
+        end_ = begin_ + (mn_extent - 1) * mn_stride + (k_extent - 1) * k_stride + 1;
         line_stride_ = kKMajor ? mn_stride : k_stride;
         mn_left_ = static_cast<int>(mn_extent - mn < kRows ? mn_extent - mn : kRows);
         k_left_ = k_extent - k;
@@ -62,8 +66,9 @@ class TileCopy {
     __device__ Chunk load(int pass) const {
         const unsigned short* from = source(pass);
         const int count = inside(pass);
-        if (count == 8 && reinterpret_cast<unsigned long long>(from) % 16 == 0)
-            return *reinterpret_cast<const Chunk*>(from);
+        const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
+        if (count == 8 && (shift == 0 || (from - shift >= begin_ && from - shift + 16 <= end_)))
+            return cut_out(reinterpret_cast<const Chunk*>(from - shift), shift);
         Chunk chunk = {};
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -83,10 +88,17 @@ class TileCopy {
             store(pass, tile, load(pass));
     }
 
-    // The whole tile at once.
+    // The whole tile at once: several loads of each thread are on their way together.
     __device__ void copy(unsigned tile) const {
+        constexpr int kTogether = kPasses % 4 == 0 ? 4 : kPasses % 3 == 0 ? 3 : kPasses % 2 == 0 ? 2 : 1;
+#pragma unroll 1
+        for (int first = 0; first < kPasses; first += kTogether) {
+            Chunk chunks[kTogether];
 #pragma unroll
-        for (int pass = 0; pass < kPasses; ++pass) store(pass, tile, load(pass));
+            for (int i = 0; i < kTogether; ++i) chunks[i] = load(first + i);
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) store(first + i, tile, chunks[i]);
+        }
     }
 
     // To the next 64 of K.
@@ -109,11 +121,28 @@ class TileCopy {
         if constexpr (kKMajor) return line < mn_left_ ? up_to_8(k_left_) : 0;
         return line % 64 < k_left_ ? up_to_8(mn_left_ - line / 64 * 64) : 0;
     }
+    // Elements shift .. shift + 7 of the 16 in two granules.
+    __device__ static Chunk cut_out(const Chunk* granules, int shift) {
+        const Chunk low = granules[0];
+        if (shift == 0) return low;
+        const Chunk high = granules[1];
+        unsigned words[8] = {low.words[0],  low.words[1],  low.words[2],  low.words[3],
+                             high.words[0], high.words[1], high.words[2], high.words[3]};
+#pragma unroll
+        for (int i = 0; i < 6; ++i) words[i] = shift & 4 ? words[i + 2] : words[i];
+#pragma unroll
+        for (int i = 0; i < 5; ++i) words[i] = shift & 2 ? words[i + 1] : words[i];
+        Chunk chunk;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) chunk.words[i] = __funnelshift_r(words[i], words[i + 1], 16 * (shift & 1));
+        return chunk;
+    }
     __device__ static int up_to_8(i64 count) {
         return count < 0 ? 0 : count > 8 ? 8 : static_cast<int>(count);
     }
 
-    const unsigned short* from_;  // this thread's chunk of pass 0
+    const unsigned short* from_;          // this thread's chunk of pass 0
+    const unsigned short *begin_, *end_;  // of the operand
     i64 line_stride_;
     i64 k_left_;  // from there to the extents
     int mn_left_;

@@ -11,6 +11,13 @@ __device__ inline int warpgroup_index() {
     return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
 }
 
+// threadIdx.x, read anew each time, so that nothing that is worked out from it is kept in registers over the loops around.
+__device__ inline int fresh_thread() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
 // A barrier of kThreads threads under one of 16 numbers; 0 is that of __syncthreads().
 template <int kThreads>
 __device__ inline void named_barrier(int number) {

@@ -34,6 +34,15 @@ __device__ float load_element(const void* from, i64 index) {
     return unpack<kType>(static_cast<const unsigned short*>(from)[index]);
 }
 
+// Elements index and index + 1; the address must be a multiple of their size together.
+template <int kType>
+__device__ inline float2 load_pair(const void* from, i64 index) {
+    if constexpr (kType == kTypeF32) return *reinterpret_cast<const float2*>(static_cast<const float*>(from) + index);
+    const unsigned pair = *reinterpret_cast<const unsigned*>(static_cast<const unsigned short*>(from) + index);
+    return make_float2(unpack<kType>(static_cast<unsigned short>(pair)),
+                       unpack<kType>(static_cast<unsigned short>(pair >> 16)));
+}
+
 // A pair of 8-bit elements, the first in the low byte. NaN stays NaN in FP8 and becomes 0 in s8.
 template <int kType>
 __device__ inline unsigned short pack_pair_8bit(float first, float second) {

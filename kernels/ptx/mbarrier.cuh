@@ -28,6 +28,11 @@ __device__ inline void barrier_arrive_expect(unsigned barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+// Adds to the bytes without an arrival.
+__device__ inline void barrier_expect(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
 // Arrives at the barrier of the same address in another CTA of the cluster (or in this one). Not as a release at cluster
 // scope: that waits for all memory traffic of the thread and took half of the kernel's speed (480 TFLOP/s for 790). What
 // it says, that wgmma has read the stage, is known from wgmma_wait().
@@ -71,6 +76,12 @@ struct RingPosition {
         if (++stage < kStages) return;
         stage = 0;
         parity ^= 1;
+    }
+    // As many times as that.
+    __device__ void skip(int steps) {
+        stage += steps;
+        parity ^= stage / kStages & 1;
+        stage %= kStages;
     }
 };
 

@@ -1,41 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// raster_tiles.cuh: the tiles of D in an order that keeps L2 useful, for clusters of blocks. Clusters walk strips of
-// kStripRows rows of D column by column, every second strip backwards: the 66 clusters of 256 x 256 that run together
-// cover about 2048 x 2112 elements and share as many lines of A as of B. Row by row they would cover 256 x 16896: a
-// whole B for a line of tiles, again and again from memory.
-// 32-bit numbers, since 64-bit divisions do not fit the producer's registers: the host gives at most 2^31 - 1 tiles.
+// raster_tiles.cuh: the tiles of a block of a persistent kernel, in clusters, in the order of shared/tile_walk.h. 32-bit
+// numbers, since 64-bit divisions do not fit the producer's registers: the host sees to it.
 #pragma once
 
-#include <scheduler/linear_tiles.cuh>
+#include <shared/tile_walk.h>
+#include <scheduler/cluster_place.cuh>
 
 namespace carat_kernel {
 
+// Columns of D in a tile: under a gate two columns of B make one.
 template <class Config>
-struct RasterTiles {
-    static constexpr int kRows = Config::kBM * Config::kClusterM, kCols = Config::kBN * Config::kClusterN;
-    static constexpr int kBlocks = Config::kClusterM * Config::kClusterN;
-    static constexpr int kStripRows = 2048, kStrip = kStripRows / kRows;  // in elements, in tiles
-    int row, col;                                                         // of this block in the cluster's tile
-    int down, across, count;
+constexpr int kTileCols = Config::kGate == carat_shared::kGateNone ? Config::kBN : Config::kBN / 2;
 
-    __device__ RasterTiles(i64 rows, i64 cols, i64 batch, int rank)
-        : row(rank % Config::kClusterM * Config::kBM),
-          col(rank / Config::kClusterM * Config::kBN),
-          down(static_cast<int>((rows + kRows - 1) / kRows)),
-          across(static_cast<int>((cols + kCols - 1) / kCols)),
-          count(down * across * static_cast<int>(batch)) {}
+// A tile by its first element of D.
+struct RasterTile {
+    int row, col, batch;
+};
 
-    __device__ int first() const { return static_cast<int>(blockIdx.x) / kBlocks; }
-    __device__ int step() const { return static_cast<int>(gridDim.x) / kBlocks; }
+template <class Config>
+class RasterTiles {
+    using Place = ClusterPlace<Config>;
+    static constexpr int kRows = Config::kBM * Place::kM, kCols = kTileCols<Config> * Place::kN;
 
-    __device__ Tile at(int index) const {
-        const int matrix = down * across, batch = index / matrix, in_matrix = index - batch * matrix;
-        const int strip = in_matrix / (kStrip * across), in_strip = in_matrix - strip * kStrip * across;
-        const int top = strip * kStrip, height = down - top < kStrip ? down - top : kStrip;
-        const int step = in_strip / height;
-        const int column = strip % 2 == 0 ? step : across - 1 - step;
-        return {i64(top + in_strip - step * height) * kRows + row, i64(column) * kCols + col, batch};
+  public:
+    // walk: of tiles of kRows x kCols.
+    __device__ RasterTiles(const carat_shared::TileWalk& walk, const Place& place) : walk_(walk), place_(place) {}
+
+    // Every block of a cluster walks the same numbers, even where its own tile lies outside of D: the others wait for its
+    // share of the copies.
+    __device__ int first() const { return static_cast<int>(blockIdx.x) / Place::kBlocks; }
+    __device__ int step() const { return static_cast<int>(gridDim.x) / Place::kBlocks; }
+    __device__ int count() const { return walk_.count; }
+
+    __device__ RasterTile at(int index) const {
+        const carat_shared::TilePlace tile = carat_shared::tile_place(walk_, index);
+        return {tile.row * kRows + place_.row * Config::kBM, tile.col * kCols + place_.col * kTileCols<Config>,
+                tile.batch};
     }
+
+  private:
+    const carat_shared::TileWalk& walk_;
+    const Place& place_;
 };
 
 }  // namespace carat_kernel

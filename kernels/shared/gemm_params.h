@@ -55,9 +55,18 @@ struct alignas(128) BulkMap {
     unsigned char bytes[128];
 };
 
-// What kernels that copy in bulk take. The maps are set if Config::kBulk; d_map if Config::kBulkStore.
+// How a kernel walks the tiles of D (tile_walk.h): strips of lines of tiles, step by step.
+struct TileWalk {
+    int lines, steps;  // of tiles of a cluster: lines lie side by side in a strip, steps one after the other
+    int count;         // of all
+    int strip;         // lines in a strip
+    int along_n;       // 1: lines are rows of tiles, steps go along N; 0: columns, along M
+};
+
+// What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB and kBulkStore.
 struct BulkGemmParams : GemmParams {
     BulkMap a_map, b_map, d_map;
+    TileWalk walk;
 };
 
 }  // namespace carat_shared

@@ -7,6 +7,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/problem.hpp"
 #include "cuda/device.hpp"
@@ -22,6 +23,7 @@ struct carat_plan_s {
     std::string kernel;                             // chosen.config.name()
     std::unique_ptr<carat::Executable> executable;  // null for an empty problem: there is nothing to run
     size_t workspace_bytes = 0;
+    std::vector<std::string> refused;  // why better predicted kernels are not it: the compiler's refusals
 };
 
 struct carat_context_s {

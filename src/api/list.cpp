@@ -2,6 +2,7 @@
 // list.cpp: carat_list: the registry with what each row takes, found by asking the row itself, so that no table can
 // disagree with the code. Also the targets, environment variables, statuses and types.
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
@@ -137,6 +138,52 @@ Json supports_json(const Row& row) {
     return supports;
 }
 
+// The size at which configurations are listed: a large problem, since a small one has fewer.
+constexpr int64_t kTypicalExtent = 4096;
+
+// bf16 where the row takes it, else the first types that it takes.
+std::optional<carat_problem> typical_problem(const Row& row, const Target& target) {
+    std::vector<Types> triples = type_triples();
+    triples.insert(triples.begin(), {CARAT_BF16, CARAT_BF16, CARAT_BF16});
+    for (const Types& types : triples) {
+        carat_problem problem;
+        carat_problem_init(&problem, kTypicalExtent, kTypicalExtent, kTypicalExtent, types.a, "nt");
+        problem.b.dtype = types.b;
+        problem.d.dtype = types.d;
+        if (takes(row, target, problem)) return problem;
+    }
+    return std::nullopt;
+}
+
+// "9.0", "7.5 or newer", "8.0, 9.0": of GPUs that are otherwise like the target.
+std::string capabilities(const Row& row, Target target, const carat_problem& problem) {
+    constexpr int kKnown[] = {75, 80, 86, 89, 90, 100, 103, 120};
+    std::vector<std::string> names;
+    bool newer_ones_too = true;
+    for (const int capability : kKnown) {
+        target.cc_major = capability / 10, target.cc_minor = capability % 10;
+        const bool taken = takes(row, target, problem);
+        if (taken) names.push_back(fmt::format("{}.{}", target.cc_major, target.cc_minor));
+        newer_ones_too = newer_ones_too && (taken || names.empty());
+    }
+    if (newer_ones_too && names.size() > 1) return names.front() + " or newer";
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+}
+
+Json typical_json(const Row& row, const Target& target) {
+    const std::optional<carat_problem> problem = typical_problem(row, target);
+    if (!problem) return nullptr;
+    const auto valid = validate_problem(&*problem);
+    Json names = Json::array();
+    for (const Config& config : row.candidates(*valid, target)) names.push_back(config.name());
+    return {
+        {"problem", describe(*valid)},
+        {"compute_capability", row.backend == CARAT_BACKEND_CUDA ? Json(capabilities(row, target, *problem)) : Json()},
+        {"configurations", names}};
+}
+
 Json rows_json() {
     Json rows = Json::array();
     for (const Row& row : registry())
@@ -144,7 +191,8 @@ Json rows_json() {
                         {"summary", row.summary},
                         {"source", row.source},
                         {"backend", row.backend == CARAT_BACKEND_CUDA ? "cuda" : "cpu"},
-                        {"supports", supports_json(row)}});
+                        {"supports", supports_json(row)},
+                        {"typical", typical_json(row, probe_target(row))}});
     return rows;
 }
 

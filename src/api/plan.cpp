@@ -4,6 +4,7 @@
 #include "api/error.hpp"
 #include "api/handles.hpp"
 #include "api/validate.hpp"
+#include "dispatch/prepare.hpp"
 
 using namespace carat;
 using namespace carat::api;
@@ -86,10 +87,15 @@ Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const 
     auto plan = std::make_unique<carat_plan_s>();
     plan->problem = problem;
     plan->target = &context.target();
-    CARAT_ASSIGN(plan->chosen, select(problem, *plan->target, kernel));
+    CARAT_ASSIGN(const std::vector<Candidate> candidates, rank(problem, *plan->target, kernel));
+    plan->chosen = candidates.front();
     plan->kernel = plan->chosen.config.name();
     if (problem.empty()) return plan;
-    CARAT_ASSIGN(plan->executable, plan->chosen.row->prepare(problem, plan->chosen.config, context.runtime));
+    CARAT_ASSIGN(Prepared prepared, prepare_best(candidates, problem, context.runtime));
+    plan->chosen = std::move(prepared.chosen);
+    plan->kernel = plan->chosen.config.name();
+    plan->executable = std::move(prepared.executable);
+    plan->refused = std::move(prepared.refused);
     plan->workspace_bytes = plan->executable->workspace_bytes();
     if (plan->workspace_bytes > options.workspace_limit)
         return fail(

@@ -52,6 +52,7 @@ void add_compiled_facts(Json& json, const carat_plan_s& plan) {
     json["registers"] = known(facts.registers);
     json["spill_bytes"] = known(facts.spill_bytes);
     json["stack_bytes"] = known(facts.stack_bytes);
+    json["warnings"] = facts.warnings.empty() ? Json() : Json(facts.warnings);
     json["static_shared_bytes"] = known(facts.static_shared_bytes);
     json["dynamic_shared_bytes"] = known(facts.dynamic_shared_bytes);
     json["blocks_per_unit"] = known(occupancy.blocks);
@@ -70,6 +71,7 @@ Json report_json(const carat_plan_s& plan) {
     json["bound"] = chosen.prediction.bound;
     json["intensity"] = intensity_json(chosen, plan.problem);
     json["workspace_bytes"] = plan.workspace_bytes;
+    json["refused"] = plan.refused;
     return json;
 }
 

@@ -233,6 +233,12 @@ Result<TensorMap> Device::tensor_map(const TensorMapDesc& desc) const {
     return encode_tensor_map(*core_->driver, desc);
 }
 
+Result<TensorMap> Device::move_tensor_map(const TensorMap& map, const void* address) const {
+    const ContextScope scope(*core_);
+    CARAT_TRY(scope.status());
+    return cuda::move_tensor_map(*core_->driver, map, address);
+}
+
 Result<void*> Device::stream_create() const {
     const ContextScope scope(*core_);
     CARAT_TRY(scope.status());

@@ -55,10 +55,12 @@ class Device {
     // Enqueues `words` copies of a 32-bit word; can be captured in a graph.
     Status fill_async(void* memory, unsigned word, size_t words, void* stream) const;
 
+    // What bulk copies of this device are described by; encoded once, and moved to an address at each launch.
+    Result<TensorMap> tensor_map(const TensorMapDesc& desc) const;
+    Result<TensorMap> move_tensor_map(const TensorMap& map, const void* address) const;
+
     // Streams do not wait for the legacy stream (CU_STREAM_NON_BLOCKING), so that one can be captured while another
     // thread copies.
-    Result<TensorMap> tensor_map(const TensorMapDesc& desc) const;
-
     Result<void*> stream_create() const;
     void stream_destroy(void* stream) const;
     Status stream_synchronize(void* stream) const;

@@ -31,6 +31,13 @@ int tensor_map_type(carat_dtype dtype) {
     }
 }
 
+Status check_address(const void* address) {
+    if (address != nullptr && reinterpret_cast<uintptr_t>(address) % kAlignment == 0) return {};
+    return fail(CARAT_INVALID_VALUE,
+                "the address {} is not a multiple of {} bytes: align it, or use a kernel without bulk copies", address,
+                kAlignment);
+}
+
 Status check_dimension(const TensorMapDesc& desc, int i) {
     if (desc.dims[i] == 0 || desc.dims[i] > kMaxDim)
         return fail(CARAT_INVALID_VALUE, "dimension {} has {} elements, but the copy engine takes 1 to 2^32: split it",
@@ -59,10 +66,7 @@ Status check_tensor_map(const TensorMapDesc& desc) {
     if (desc.rank < 1 || desc.rank > TensorMapDesc::kMaxRank)
         return fail(CARAT_INVALID_VALUE, "a tensor map has 1 to {} dimensions, not {}: fold some into one",
                     TensorMapDesc::kMaxRank, desc.rank);
-    if (desc.address == nullptr || reinterpret_cast<uintptr_t>(desc.address) % kAlignment != 0)
-        return fail(CARAT_INVALID_VALUE,
-                    "the address {} is not a multiple of {} bytes: align it, or use a kernel without bulk copies",
-                    desc.address, kAlignment);
+    CARAT_TRY(check_address(desc.address));
     for (int i = 0; i < desc.rank; ++i) CARAT_TRY(check_dimension(desc, i));
     const int64_t inner = bytes_of(desc.dtype, desc.box[0]);
     if (inner % int64_t(kAlignment) != 0)
@@ -89,6 +93,13 @@ Result<TensorMap> encode_tensor_map(const Driver& driver, const TensorMapDesc& d
                                 const_cast<void*>(desc.address), desc.dims, desc.strides_bytes + 1, desc.box, kSteps,
                                 kNoInterleave, int(desc.swizzle), kPromote128Bytes, kFillZero),
         "cuTensorMapEncodeTiled"));
+    return map;
+}
+
+Result<TensorMap> move_tensor_map(const Driver& driver, TensorMap map, const void* address) {
+    CARAT_TRY(check_address(address));
+    CARAT_TRY(
+        driver.check(driver.tensor_map_address(map.bytes, const_cast<void*>(address)), "cuTensorMapReplaceAddress"));
     return map;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// bulk_map.hpp: matrices of a 16-bit type as the copy engine sees them, in the boxes that kernels/mainloop/operand_tile.cuh
-// and kernels/store/fragments.cuh ask for. Addresses are filled in when a kernel is executed.
+// bulk_map.hpp: matrices as the copy engine sees them, in the boxes that kernels/mainloop/operand_tile.cuh and
+// kernels/store/boxes.cuh ask for. Addresses are filled in when a kernel is executed.
 #pragma once
+
+#include <optional>
 
 #include "core/problem.hpp"
 #include "cuda/tensor_map.hpp"
@@ -12,10 +14,15 @@ namespace carat {
 cuda::TensorMapDesc bulk_map(const carat_matrix& x, Extents extents, int64_t batch, uint32_t contiguous,
                              uint32_t other);
 
-// An operand tile of `rows` (of M or N) by 64 (of K): one box of a K-major operand, boxes of 64 x 64 of an MN-major one.
+// A 16-bit operand's tile of `rows` (of M or N) by 64 (of K): one box of a K-major operand, boxes of 64 x 64 of an MN-major one.
 cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t batch, bool k_major, int rows);
 
+// D in boxes of 64 rows by 128 bytes of columns (column-major: by 64 columns of a 16-bit type), or nothing where D cannot
+// leave in bulk: a store is clipped in pieces of 16 bytes, so where a line of D ends within one, the engine would write
+// beyond it.
+std::optional<cuda::TensorMapDesc> store_map(const Problem& problem);
+
 // All that can be said without the address: pitches of 16 bytes, extents of 31 bits.
-bool takes_bulk(cuda::TensorMapDesc desc);
+bool takes_bulk(const cuda::TensorMapDesc& desc);
 
 }  // namespace carat

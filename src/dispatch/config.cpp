@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.cpp: a configuration's name and back. The name is read from its end, since the family is free text with
-// underscores: FAMILY_A_B_D_LAYOUT_BMxBNxBK[_tTMxTN][_sSTAGES][_cCMxCN][_kSPLITS].
+// underscores: FAMILY_A_B_D_LAYOUT_BMxBNxBK[_tTMxTN][_sSTAGES][_cCMxCN][_kSPLITS]
+// [_pp][_rmSTRIP | _rnSTRIP].
 #include "dispatch/config.hpp"
 
 #include <charconv>
+#include <cstdlib>
 #include <vector>
 
 namespace carat {
@@ -46,6 +48,13 @@ bool parse_suffix(std::string_view part, Config& config) {
             return parse_numbers(rest, {&config.cluster_m, &config.cluster_n});
         case 'k':
             return parse_int(rest, config.split_k);
+        case 'p':
+            return config.pingpong = rest == "p";
+        case 'r': {
+            if (!parse_int(rest.substr(1), config.strip) || (rest[0] != 'm' && rest[0] != 'n')) return false;
+            if (rest[0] == 'n') config.strip = -config.strip;
+            return true;
+        }
         default:
             return false;
     }
@@ -83,6 +92,8 @@ std::string Config::name() const {
     if (stages) text += fmt::format("_s{}", stages);
     if (cluster_m) text += fmt::format("_c{}x{}", cluster_m, cluster_n);
     if (split_k) text += fmt::format("_k{}", split_k);
+    if (pingpong) text += "_pp";
+    if (strip) text += fmt::format("_r{}{}", strip > 0 ? 'm' : 'n', std::abs(strip));
     return text;
 }
 
@@ -91,7 +102,7 @@ Result<Config> Config::parse(std::string_view name) {
     if (parse_into(split(name, '_'), config) && config.name() == name) return config;
     return fail(CARAT_INVALID_VALUE,
                 "'{}' is no configuration name: it must read FAMILY_A_B_D_LAYOUT_BMxBNxBK with optional _tTMxTN "
-                "_sSTAGES _cCMxCN _kSPLITS",
+                "_sSTAGES _cCMxCN _kSPLITS _pp _rmSTRIP _rnSTRIP",
                 name);
 }
 

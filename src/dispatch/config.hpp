@@ -21,8 +21,11 @@ struct Config {
     int stages = 0;                    // pipeline stages; 0: unused
     int cluster_m = 0, cluster_n = 0;  // thread-block cluster; 0: unused
     int split_k = 0;                   // splits of K; 0: unused
+    bool pingpong = false;             // consumers take whole tiles in turn
+    // Tiles across a strip of the order in which clusters take them: above 0 rows of tiles, below 0 columns; 0: unused.
+    int strip = 0;
 
-    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"]
+    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"] [+ "_pp"] [+ "_rm8" or "_rn8"]
     std::string name() const;
     static Result<Config> parse(std::string_view name);
     bool operator==(const Config&) const = default;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/cuda_kernel.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dispatch/runtime.hpp"
@@ -67,6 +68,22 @@ void bind(shared::GemmParams& params, const carat_operands& operands) {
     params.epilogue.amax = operands.amax;
 }
 
+// What may be copied in bulk: its description, the place of its map among the parameters, and its address.
+struct BulkOperand {
+    std::optional<cuda::TensorMapDesc> BulkMaps::*desc;
+    shared::BulkMap shared::BulkGemmParams::*map;
+    const void* (*address)(const carat_operands&);
+};
+constexpr BulkOperand kBulkOperands[] = {
+    {&BulkMaps::a, &shared::BulkGemmParams::a_map, [](const carat_operands& o) { return o.a; }},
+    {&BulkMaps::b, &shared::BulkGemmParams::b_map, [](const carat_operands& o) { return o.b; }},
+    {&BulkMaps::d, &shared::BulkGemmParams::d_map, [](const carat_operands& o) -> const void* { return o.d; }},
+};
+
+bool is_bulk_address(const void* address) {
+    return address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0;
+}
+
 class CudaExecutable final : public Executable {
   public:
     CudaExecutable(const Problem& problem, std::string name)
@@ -76,14 +93,20 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.bulk, kernel.parameters == "BulkGemmParams", nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
     // The way added last.
-    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin) {
+    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin,
+                const std::optional<BulkMaps>& bulk) {
         Way& way = ways_.back();
         CARAT_ASSIGN(way.module, cuda::Module::load(device, cubin, way.shape.dynamic_shared_bytes, name_));
+        for (const BulkOperand& operand : kBulkOperands) {
+            if (!bulk || !((*bulk).*operand.desc)) continue;
+            CARAT_ASSIGN(const cuda::TensorMap map, device->tensor_map(*((*bulk).*operand.desc)));
+            way.maps.push_back({&operand, map});
+        }
         device_ = std::move(device);
         return {};
     }
@@ -101,9 +124,9 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, way.walk};
             bind(params, operands);
-            if (way.bulk) CARAT_TRY(encode(*way.bulk, operands, params));
+            CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
             return way.module->launch(way.shape, &params, bytes, stream);
         }
@@ -111,32 +134,33 @@ class CudaExecutable final : public Executable {
     }
 
   private:
+    struct Map {
+        const BulkOperand* operand;
+        cuda::TensorMap encoded;
+    };
     struct Way {
         cuda::LaunchShape shape;
-        std::optional<BulkMaps> bulk;
         bool takes_maps;
+        shared::TileWalk walk;
+        std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };
 
-    static bool aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-
     // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe.
-    static bool takes(const Way& way, const carat_operands& o) {
-        if (!way.bulk) return true;
-        return o.a && o.b && aligned(o.a) && aligned(o.b) && (way.bulk->d.rank == 0 || aligned(o.d));
+    static bool takes(const Way& way, const carat_operands& operands) {
+        return std::all_of(way.maps.begin(), way.maps.end(),
+                           [&](const Map& map) { return is_bulk_address(map.operand->address(operands)); });
     }
 
-    Status encode(const BulkMaps& maps, const carat_operands& operands, shared::BulkGemmParams& params) const {
-        CARAT_TRY(encode(maps.a, operands.a, params.a_map));
-        CARAT_TRY(encode(maps.b, operands.b, params.b_map));
-        return maps.d.rank == 0 ? Status() : encode(maps.d, operands.d, params.d_map);
-    }
-
-    Status encode(cuda::TensorMapDesc desc, const void* address, shared::BulkMap& to) const {
-        desc.address = address;
-        CARAT_ASSIGN(const cuda::TensorMap map, device_->tensor_map(desc));
-        static_assert(sizeof map == sizeof to);
-        std::memcpy(&to, &map, sizeof to);
+    // Copies of the encoded maps, which other threads may be launching with, moved to these operands.
+    Status place_maps(const Way& way, const carat_operands& operands, shared::BulkGemmParams& params) const {
+        for (const Map& map : way.maps) {
+            CARAT_ASSIGN(const cuda::TensorMap placed,
+                         device_->move_tensor_map(map.encoded, map.operand->address(operands)));
+            shared::BulkMap& to = params.*map.operand->map;
+            static_assert(sizeof placed == sizeof to);
+            std::memcpy(&to, &placed, sizeof to);
+        }
         return {};
     }
 
@@ -175,6 +199,20 @@ void require_cuda(const Problem&, const Target& target, Requirements& requiremen
                          target.cc_minor);
 }
 
+Status refuse_if_slow(const std::string& kernel, const KernelFacts& facts) {
+    constexpr const char* kRemedy =
+        "leave the kernel to the library or name another configuration (`carat explain --candidates`), and please "
+        "report it";
+    if (facts.spill_bytes > 0)
+        return fail(CARAT_COMPILE_FAILED,
+                    "kernel {} is refused, because the compiler gave it {} registers and spilled {} bytes: {}", kernel,
+                    facts.registers, facts.spill_bytes, kRemedy);
+    if (!facts.warnings.empty())
+        return fail(CARAT_COMPILE_FAILED, "kernel {} ({} registers) is refused, because the compiler says '{}': {}",
+                    kernel, facts.registers, facts.warnings, kRemedy);
+    return {};
+}
+
 Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const Config& config,
                                                  std::span<const CudaKernel> kernels, Runtime& runtime) {
     if (runtime.jit == nullptr)
@@ -190,10 +228,11 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
         request.arch = runtime.target.arch();
         CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
         KernelFacts facts = artifact->facts;
+        if (kernel.must_not_spill) CARAT_TRY(refuse_if_slow(config.name(), facts));
         facts.threads = int(kernel.shape.threads);
         facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
         executable->add(kernel, std::move(facts));
-        if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin));
+        if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin, kernel.bulk));
     }
     return std::unique_ptr<Executable>(std::move(executable));
 }

@@ -21,11 +21,15 @@ std::vector<jit::Constant> epilogue_constants(const Problem& problem);
 // The refusals that hold for every CUDA row.
 void require_cuda(const Problem& problem, const Target& target, Requirements& requirements);
 
-// The descriptors of a kernel that copies in bulk. Addresses are filled in when it is executed; d.rank = 0: D is stored
-// by the threads.
+// The operands that a kernel copies in bulk, as dispatch/bulk_map.hpp describes them; the others are left to the threads.
+// Encoded when the plan is made; an execution fills in the addresses.
 struct BulkMaps {
-    cuda::TensorMapDesc a, b, d;
+    std::optional<cuda::TensorMapDesc> a, b, d;
 };
+
+// COMPILE_FAILED where the compiler spilled registers or serialised instructions: such a kernel is several times slower
+// than predicted, so that another configuration is to be taken.
+Status refuse_if_slow(const std::string& kernel, const KernelFacts& facts);
 
 struct CudaKernel {
     std::string include;                    // "ladder/v0_naive.cuh"
@@ -34,6 +38,8 @@ struct CudaKernel {
     std::vector<jit::Constant> constants;
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
+    carat_shared::TileWalk walk = {};
+    bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };
 

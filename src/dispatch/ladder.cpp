@@ -66,6 +66,21 @@ void require_16bit_rung(const Problem& p, const Target& target, int cc, Requirem
     require_given_scales(p, r);
 }
 
+void require_16bit_gemm(const Problem& p, const Target& target, int cc, Requirements& r) {
+    const carat_epilogue& e = p.epilogue;
+    const auto is_float = [](carat_dtype type) { return type == CARAT_F32 || type == CARAT_F16 || type == CARAT_BF16; };
+    const bool fp8 = p.d.dtype == CARAT_E4M3 || p.d.dtype == CARAT_E5M2;
+    require_16bit(p, target, cc, r);
+    r.require(is_float(p.d.dtype) || fp8 || p.d.dtype == CARAT_S8,
+              "D must be f32, f16, bf16, e4m3, e5m2 or s8, but is {}", name(p.d.dtype));
+    r.require(!fp8 || target.cc_major * 10 + target.cc_minor >= 89,
+              "the instruction that rounds to FP8 exists from compute capability 8.9 on, but {} has {}.{} and D is {}",
+              target.name, target.cc_major, target.cc_minor, name(p.d.dtype));
+    r.require(!p.has_c() || is_float(p.c.dtype), "C must be f32, f16 or bf16, but is {}", name(p.c.dtype));
+    r.require(e.bias == CARAT_BIAS_NONE || is_float(e.bias_dtype), "the bias must be f32, f16 or bf16, but is {}",
+              name(e.bias_dtype));
+}
+
 Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk) {
     Config config;
     config.family = family;
@@ -77,6 +92,10 @@ Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk)
     config.bn = bn;
     config.bk = bk;
     return config;
+}
+
+int64_t tile_cols(const Problem& p, const Config& config) {
+    return p.epilogue.gate == CARAT_GATE_NONE ? config.bn : config.bn / 2;
 }
 
 int64_t tile_count(const Problem& p, const Config& config) {

@@ -16,9 +16,15 @@ void require_16bit(const Problem& problem, const Target& target, int cc, Require
 // The same with C, D and bias of f32 or the operands' type, no gate and no computed output scales.
 void require_16bit_rung(const Problem& problem, const Target& target, int cc, Requirements& requirements);
 
+// The production kernels of 16-bit operands: the same with any epilogue; D of f32, f16, bf16, e4m3, e5m2 or s8, C and
+// bias of f32, f16 or bf16.
+void require_16bit_gemm(const Problem& problem, const Target& target, int cc, Requirements& requirements);
+
 // The configuration of a family for this problem's types and layout, with a tile.
 Config rung_config(const char* family, const Problem& problem, int bm, int bn, int bk);
 
+// Columns of D in a tile: under a gate two columns of B make one.
+int64_t tile_cols(const Problem& problem, const Config& config);
 // Tiles of D, over the batch.
 int64_t tile_count(const Problem& problem, const Config& config);
 

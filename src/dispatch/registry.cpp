@@ -10,12 +10,14 @@
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
 #include "dispatch/rows_wgmma.hpp"
+#include "dispatch/rows_ws.hpp"
 
 namespace carat {
 
 std::span<const Row> registry() {
     // Copied on first use, when every row's own file has been initialised.
     static const std::vector<Row> table = {
+        kRowWs,
         kRowMma,
         // kernels/ladder
         kRowV8Cluster,

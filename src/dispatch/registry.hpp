@@ -44,6 +44,7 @@ struct KernelFacts {
     int threads = 0;
     double compile_ms = 0;  // 0 when it came from a cache
     std::string source;     // "compiled", "disk cache", "memory", "pack", "built in"
+    std::string warnings;   // of what makes it slow: instructions serialised or ignored; "" if there is none
 };
 
 // A kernel ready to run for one problem. Immutable after prepare(); execute() may be called from many threads.

@@ -10,25 +10,8 @@
 namespace carat {
 namespace {
 
-// ---------------------------------------------------------------- what it takes
-
-bool is_narrow(carat_dtype type) {
-    return type == CARAT_E4M3 || type == CARAT_E5M2 || type == CARAT_S8;
-}
-
 void require(const Problem& p, const Target& target, Requirements& r) {
-    const auto is_float = [](carat_dtype type) { return type == CARAT_F32 || type == CARAT_F16 || type == CARAT_BF16; };
-    const bool fp8 = p.d.dtype == CARAT_E4M3 || p.d.dtype == CARAT_E5M2;
-    const carat_epilogue& e = p.epilogue;
-    require_16bit(p, target, 80, r);
-    r.require(is_float(p.d.dtype) || is_narrow(p.d.dtype), "D must be f32, f16, bf16, e4m3, e5m2 or s8, but is {}",
-              name(p.d.dtype));
-    r.require(!fp8 || target.cc_major * 10 + target.cc_minor >= 89,
-              "the instruction that rounds to FP8 exists from compute capability 8.9 on, but {} has {}.{} and D is {}",
-              target.name, target.cc_major, target.cc_minor, name(p.d.dtype));
-    r.require(!p.has_c() || is_float(p.c.dtype), "C must be f32, f16 or bf16, but is {}", name(p.c.dtype));
-    r.require(e.bias == CARAT_BIAS_NONE || is_float(e.bias_dtype), "the bias must be f32, f16 or bf16, but is {}",
-              name(e.bias_dtype));
+    require_16bit_gemm(p, target, 80, r);
 }
 
 // ---------------------------------------------------------------- tiles
@@ -52,7 +35,7 @@ int gated(const Problem& p) {
 // GemmMma::kStaged of kernels/gemm_mma.cuh.
 bool is_staged(const Problem& p) {
     return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU ||
-           p.epilogue.gate != CARAT_GATE_NONE || is_narrow(p.d.dtype);
+           p.epilogue.gate != CARAT_GATE_NONE || bits(p.d.dtype) == 8;
 }
 
 // StagedTile::kBytes of kernels/epilogue/staged_tile.cuh.
@@ -141,8 +124,6 @@ Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& conf
     kernel.constants = epilogue_constants(p);
     kernel.constants.emplace_back("kThreads", std::to_string(kernel.shape.threads));
     kernel.constants.emplace_back("kMinBlocks", std::to_string(blocks));
-    kernel.constants.emplace_back("kClusterM", "1");  // for the raster: each block alone
-    kernel.constants.emplace_back("kClusterN", "1");
     return prepare_cuda(p, config, {&kernel, 1}, runtime);
 }
 

@@ -3,105 +3,15 @@
 
 #include <algorithm>
 
-#include "dispatch/bulk_map.hpp"
-#include "dispatch/cuda_kernel.hpp"
 #include "dispatch/ladder.hpp"
-#include "dispatch/runtime.hpp"
+#include "dispatch/wgmma_kernel.hpp"
 
 namespace carat {
 namespace {
 
-constexpr int kDepth = 64;         // of K a stage: 128 bytes, the swizzle's period
 constexpr int kElementBytes = 2;   // f16, bf16
 constexpr int kConsumers = 2;      // warpgroups that multiply
 constexpr int kConsumerRows = 64;  // of D, times config.tm: one wgmma
-
-// ---------------------------------------------------------------- bulk copies
-
-std::optional<BulkMaps> bulk_maps(const Problem& p, const Config& config) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
-    const int parts_a = std::max(config.cluster_n, 1), parts_b = std::max(config.cluster_m, 1);
-    BulkMaps maps;
-    maps.a = operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, config.bm / parts_a);
-    maps.b = operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, config.bn / parts_b);
-    if (!takes_bulk(maps.a) || !takes_bulk(maps.b)) return std::nullopt;
-    return maps;
-}
-
-// ---------------------------------------------------------------- kernels
-
-struct Rung {
-    const char* include;
-    const char* function;
-    bool specialized;  // a producer warpgroup beside the consumers, persistent blocks, bulk stores
-};
-
-// The layout of kernels/mainloop/stages.cuh.
-int64_t shared_bytes(const Config& config, bool boxes) {
-    constexpr int64_t kStoreBoxes = 2 * 64 * 64 * kElementBytes;
-    const int64_t stage = int64_t(config.bm + config.bn) * kDepth * kElementBytes;
-    return config.stages * (stage + 16) + (boxes ? kConsumers * kStoreBoxes : 0);
-}
-
-CudaKernel make_kernel(const Problem& p, const Config& config, const Rung& rung, const Target& target,
-                       std::optional<BulkMaps> maps) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
-    // A tile without the copy engine runs outside of clusters.
-    const int cluster_m = maps ? std::max(config.cluster_m, 1) : 1,
-              cluster_n = maps ? std::max(config.cluster_n, 1) : 1;
-    const int blocks = cluster_m * cluster_n;
-    const carat_epilogue& e = p.epilogue;
-    // wants_staging() of kernels/epilogue/staged.cuh.
-    const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || e.activation > CARAT_ACT_RELU;
-    bool bulk_store = false;
-    if (rung.specialized && maps && !staged && p.d.dtype != CARAT_F32) {
-        const cuda::TensorMapDesc d = bulk_map(p.d, {p.m, p.n}, batch, 64, 64);
-        // A store is clipped in pieces of 16 bytes: where a row ends within one, the engine would write beyond it.
-        if (takes_bulk(d) && p.n % 8 == 0) maps->d = d, bulk_store = true;
-    }
-    const int64_t clusters = ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.n, config.bn * cluster_n) * batch;
-    const int64_t most = rung.specialized ? target.units / blocks : kMaxGridX;
-    const auto text = [](bool value) { return value ? "true" : "false"; };
-
-    CudaKernel kernel;
-    kernel.include = rung.include;
-    kernel.function = rung.function;
-    kernel.parameters = "BulkGemmParams";
-    kernel.constants = epilogue_constants(p);
-    kernel.shape.threads = rung.specialized ? 384 : 256;
-    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
-    kernel.shape.cluster_x = unsigned(blocks);
-    kernel.shape.dynamic_shared_bytes = unsigned(shared_bytes(config, bulk_store || staged));
-    const auto constant = [&](const char* name, const std::string& value) {
-        kernel.constants.emplace_back(name, value);
-    };
-    constant("kThreads", std::to_string(kernel.shape.threads));
-    constant("kMinBlocks", "1");
-    constant("kConsumers", std::to_string(kConsumers));
-    constant("kFillThreads", rung.specialized ? "128" : "256");
-    constant("kBulk", text(maps.has_value()));
-    constant("kBulkStore", text(bulk_store));
-    if (rung.specialized) {
-        // 512 a thread of each of the three warpgroups; copying by threads takes more than asking for copies.
-        const int producer = !maps ? 56 : 40;
-        constant("kProducerRegisters", std::to_string(producer));
-        constant("kConsumerRegisters", std::to_string((504 - producer) / 2 / 8 * 8));
-    }
-    kernel.bulk = std::move(maps);
-    return kernel;
-}
-
-// The bulk kernel where the pitches allow it, and for operands at odd addresses the one in which threads copy.
-Result<std::unique_ptr<Executable>> prepare_rung(const Problem& p, const Config& config, Runtime& runtime,
-                                                 const Rung& rung) {
-    std::vector<CudaKernel> kernels;
-    if (auto maps = bulk_maps(p, config)) kernels.push_back(make_kernel(p, config, rung, runtime.target, maps));
-    Config alone = config;  // only the copy engine writes to other blocks of a cluster
-    if (config.cluster_m) alone.cluster_m = alone.cluster_n = 1;
-    kernels.push_back(make_kernel(p, alone, rung, runtime.target, std::nullopt));
-    kernels.back().config = alone;
-    return prepare_cuda(p, config, kernels, runtime);
-}
 
 // ---------------------------------------------------------------- rows
 
@@ -114,7 +24,7 @@ void require_hopper(const Problem& p, const Target& target, Requirements& r) {
 
 Config tile_config(const char* family, const Problem& p, int bm, int bn, int stages, int cluster_m = 0,
                    int cluster_n = 0) {
-    Config config = rung_config(family, p, bm, bn, kDepth);
+    Config config = rung_config(family, p, bm, bn, kStageDepth);
     config.stages = stages;
     config.cluster_m = cluster_m;
     config.cluster_n = cluster_n;
@@ -157,12 +67,13 @@ Prediction predict(const Problem& p, const Config& config, const Target& target,
     TileCost cost;
     cost.math = "tensor cores";
     cost.flops_per_clk = kFlopsPerClk;
-    cost.math_clk = 2.0 * config.bm * config.bn * kDepth / kFlopsPerClk + (specialized ? 0 : kBarrierClk);
+    cost.math_clk = 2.0 * config.bm * config.bn * kStageDepth / kFlopsPerClk + (specialized ? 0 : kBarrierClk);
     // Every wgmma of 64 rows reads all of B.
     cost.shared_clk =
-        (config.bm + config.bm / kConsumerRows * config.bn) * double(kDepth) * kElementBytes / kSharedBytesPerClk;
-    cost.global_bytes = (config.bm / parts_a + config.bn / parts_b) * kDepth * kElementBytes;
-    if (!bulk_maps(p, config)) cost.copy_clk = (config.bm + config.bn) * kElementCopyClk;
+        (config.bm + config.bm / kConsumerRows * config.bn) * double(kStageDepth) * kElementBytes / kSharedBytesPerClk;
+    cost.global_bytes = (config.bm / parts_a + config.bn / parts_b) * kStageDepth * kElementBytes;
+    const BulkMaps maps = bulk_maps(p, config, false);
+    if (!maps.a || !maps.b) cost.copy_clk = (config.bm + config.bn) * kElementCopyClk;
     const double store_clk = config.bm * config.bn / 64.0;
     cost.around_clk = specialized ? store_clk / 2 + 500 : store_clk * 2 + kFirstCopyClk;
     cost.start_clk = kStartClk + (parts_a * parts_b > 1 ? kClusterClk : 0);
@@ -177,14 +88,17 @@ Prediction specialized_predict(const Problem& p, const Config& config, const Tar
 }
 
 Result<std::unique_ptr<Executable>> v6_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_rung(p, config, runtime, {"ladder/v6_wgmma.cuh", "carat_kernel::v6_wgmma", false});
+    return prepare_wgmma(p, config, runtime, {"ladder/v6_wgmma.cuh", "carat_kernel::v6_wgmma", false, false}, {});
 }
 Result<std::unique_ptr<Executable>> v7_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_rung(p, config, runtime,
-                        {"ladder/v7_warp_specialized.cuh", "carat_kernel::v7_warp_specialized", true});
+    return prepare_wgmma(
+        p, config, runtime,
+        {"ladder/v7_warp_specialized.cuh", "carat_kernel::v7_warp_specialized", true, false}, {});
 }
 Result<std::unique_ptr<Executable>> v8_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_rung(p, config, runtime, {"ladder/v8_cluster.cuh", "carat_kernel::v8_cluster", true});
+    WgmmaBlock block;
+    block.strips = config.tm;
+    return prepare_wgmma(p, config, runtime, {"ladder/v8_cluster.cuh", "carat_kernel::v8_cluster", true, false}, block);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/select.hpp"
 
+#include <algorithm>
+
 namespace carat {
 namespace {
 
@@ -56,7 +58,7 @@ Selection consider(const Problem& problem, const Target& target, std::string_vie
     return selection;
 }
 
-Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel) {
+Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target, std::string_view kernel) {
     if (!kernel.empty() && !find_row(kernel)) {
         const auto config = Config::parse(kernel);
         if (!config.ok() || !find_row(config->family))
@@ -67,7 +69,17 @@ Result<Candidate> select(const Problem& problem, const Target& target, std::stri
     }
     const Selection selection = consider(problem, target, kernel);
     if (!selection.winner) return refuse(problem, target, selection);
-    return *selection.winner;
+    std::vector<Candidate> all;
+    for (const Considered& entry : selection.considered)
+        all.insert(all.end(), entry.candidates.begin(), entry.candidates.end());
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+    return all;
+}
+
+Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel) {
+    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target, kernel));
+    return std::move(all.front());
 }
 
 }  // namespace carat

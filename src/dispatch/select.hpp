@@ -28,7 +28,10 @@ struct Selection {
 
 // `kernel`: "" for the library's choice, a row's name, or a full configuration name. Never fails: see select().
 Selection consider(const Problem& problem, const Target& target, std::string_view kernel = {});
-// The winner, or NOT_SUPPORTED with each row's reason, or INVALID_VALUE for an unknown `kernel`.
+// Every candidate, the best predicted first; or NOT_SUPPORTED with each row's reason, or INVALID_VALUE for an unknown
+// `kernel`. Never empty.
+Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target, std::string_view kernel = {});
+// The first of them.
 Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel = {});
 
 }  // namespace carat

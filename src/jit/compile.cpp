@@ -82,6 +82,12 @@ int64_t number_before(std::string_view line, std::string_view unit) {
     return value;
 }
 
+// Where the "(C7514) " before a message starts; the message itself if it has none.
+size_t code_before(std::string_view line, size_t message) {
+    const size_t open = line.rfind('(', message);
+    return open == line.npos ? message : open;
+}
+
 }  // namespace
 
 KernelFacts parse_facts(std::string_view log) {
@@ -94,6 +100,11 @@ KernelFacts parse_facts(std::string_view log) {
                                       int(number_before(line, " bytes cumulative stack size"))});
         facts.registers = std::max(facts.registers, int(number_before(line, " registers")));
         facts.static_shared_bytes = std::max(facts.static_shared_bytes, number_before(line, " bytes smem"));
+        // Of wgmma (C7510 to C7515: every product waits for the one before) and of register shares that it ignored. ptxas
+        // calls them info.
+        if (const size_t at = line.find("Potential Performance Loss"); at != line.npos)
+            facts.warnings +=
+                fmt::format("{}{}", facts.warnings.empty() ? "" : "; ", line.substr(code_before(line, at)));
     });
     return facts;
 }
@@ -146,6 +157,7 @@ Result<Artifact> compile(const Nvrtc& nvrtc, const Request& request, std::span<c
         log::warn_once("ptxas -v",
                        "NVRTC's log names no registers: the facts of kernels are unknown with this version.");
     if (artifact.log.find("warning") != std::string::npos) log::warn("kernel {}: {}", request.name, artifact.log);
+    if (!artifact.facts.warnings.empty()) log::warn("kernel {}: {}", request.name, artifact.facts.warnings);
     log::info("compiled kernel {} in {:.0f} ms: {} registers, {} bytes spilled, {} bytes of static shared memory",
               request.name, artifact.facts.compile_ms, artifact.facts.registers, artifact.facts.spill_bytes,
               artifact.facts.static_shared_bytes);

@@ -33,11 +33,9 @@ uint64_t digest_of(const Header& header) {
 
 std::string facts_text(const Artifact& artifact) {
     const KernelFacts& f = artifact.facts;
-    const nlohmann::json json = {{"registers", f.registers},
-                                 {"spill_bytes", f.spill_bytes},
-                                 {"stack_bytes", f.stack_bytes},
-                                 {"static_shared_bytes", f.static_shared_bytes},
-                                 {"log", artifact.log}};
+    const nlohmann::json json = {{"registers", f.registers},     {"spill_bytes", f.spill_bytes},
+                                 {"stack_bytes", f.stack_bytes}, {"static_shared_bytes", f.static_shared_bytes},
+                                 {"warnings", f.warnings},       {"log", artifact.log}};
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a log need not be valid UTF-8
 }
 
@@ -53,9 +51,14 @@ Status read_facts(std::string_view text, Artifact& artifact) {
     KernelFacts& f = artifact.facts;
     const bool numbers = number("registers", f.registers) && number("spill_bytes", f.spill_bytes) &&
                          number("stack_bytes", f.stack_bytes) && number("static_shared_bytes", f.static_shared_bytes);
-    const auto log = json.find("log");
-    if (!numbers || log == json.end() || !log->is_string()) return fail(CARAT_IO_ERROR, "its facts lack a field");
-    artifact.log = log->get<std::string>();
+    const auto words = [&](const char* name, std::string& into) {
+        const auto it = json.find(name);
+        if (it == json.end() || !it->is_string()) return false;
+        into = it->get<std::string>();
+        return true;
+    };
+    if (!numbers || !words("warnings", f.warnings) || !words("log", artifact.log))
+        return fail(CARAT_IO_ERROR, "its facts lack a field");
     return {};
 }
 

@@ -16,7 +16,7 @@
 namespace carat::jit {
 
 inline constexpr size_t kEntryHeaderBytes = 64;
-inline constexpr unsigned kEntrySchema = 1;
+inline constexpr unsigned kEntrySchema = 2;
 
 struct Entry {
     std::string key;  // the full text that the file's name is the hash of

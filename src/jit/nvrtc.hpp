@@ -47,7 +47,7 @@ Result<Artifact> compile(const Nvrtc& nvrtc, const Request& request, std::span<c
                          const std::vector<std::string>& options);
 
 // What `ptxas -v` says in a log; registers stay 0 if it says nothing. spill_bytes is stores plus loads, over all
-// functions.
+// functions. warnings: its "Potential Performance Loss" lines.
 KernelFacts parse_facts(std::string_view log);
 
 }  // namespace carat::jit

@@ -230,6 +230,8 @@ TEST(Api, ReportsWhatAPlanForAGpuIsMadeOf) {
     EXPECT_TRUE(json["tile"]["cluster_m"].is_null());
     EXPECT_EQ(json["threads"], side * side);
     EXPECT_EQ(json["spill_bytes"], 0);
+    EXPECT_TRUE(json["warnings"].is_null());
+    EXPECT_EQ(json["refused"], nlohmann::json::array());
     EXPECT_GT(json["registers"], 16);
     EXPECT_GT(json["static_shared_bytes"].get<int>() + json["dynamic_shared_bytes"].get<int>(),
               2 * 4 * side * side - 1);

@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 import time
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CARAT = "carat"
 FAKE_CUDA = ""
 SMALL = ["--m", "5", "--n", "7", "--k", "9", "--backend", "cpu"]
@@ -177,7 +179,10 @@ class Schemas(Case):
         self.assertEqual(data["schema"], "carat.list/1")
         self.has(data, {"version": TEXT, "rows": list, "targets": list, "env": list, "statuses": list, "dtypes": list, "exit_codes": list})
         for row in data["rows"]:
-            self.has(row, {"name": TEXT, "summary": TEXT, "source": TEXT, "backend": TEXT, "supports": list})
+            self.has(row, {"name": TEXT, "summary": TEXT, "source": TEXT, "backend": TEXT, "supports": list, "typical": dict})
+            self.has(row["typical"], {"problem": TEXT, "compute_capability": MAYBE_TEXT, "configurations": list}, exactly=True)
+            self.assertNotIn(row["typical"]["configurations"], ([], None))
+            self.assertEqual(row["typical"]["compute_capability"] is None, row["backend"] == "cpu")
         for row in data["exit_codes"]:
             self.has(row, {"code": int, "name": TEXT, "meaning": TEXT}, exactly=True)
         self.assertEqual([row["code"] for row in data["exit_codes"]], [0, 1, 2, 3, 4, 5, 6, 7, 130])
@@ -340,6 +345,41 @@ class FakeGpu(Case):
         self.assertIn("/no/libcublasLt.so", done.stderr)
         self.has(data["results"][0], RESULT, exactly=True)
         self.assertTrue(data["results"][0]["kernel"].startswith("v"))
+
+    def test_explain_compiles_on_request(self):
+        self.needs_nvrtc()
+        flags = ["explain", *self.problem, "--kernel", "v2_registers", "--compile"]
+        plan = json.loads(carat(*flags, "--json", **self.gpu).stdout)["plan"]
+        self.assertEqual((plan["schema"], plan["spill_bytes"], plan["warnings"], plan["refused"]), ("carat.plan/1", 0, None, []))
+        self.assertIn(f"Planned {plan['kernel']}: {plan['registers']} registers, 0 bytes spilled", carat(*flags, **self.gpu).stdout)
+
+    def test_every_candidate_of_a_row(self):
+        self.needs_nvrtc()
+        flags = ["bench", *self.problem, "--kernel", "v2_registers", "--all-candidates", "--budget", 0.05]
+        data = json.loads(carat(*flags, "--no-check", "--json", **self.gpu).stdout)
+        self.assertNotIn("skipped", data)
+        for result in data["results"]:
+            self.has({key: value for key, value in result.items() if key != "chosen"}, RESULT, exactly=True)
+        explained = json.loads(carat("explain", *self.problem, "--kernel", "v2_registers", "--json", **self.gpu).stdout)
+        candidates = [c["kernel"] for row in explained["rows"] if row["row"] == "v2_registers" for c in row["candidates"]]
+        self.assertEqual(sorted(result["kernel"] for result in data["results"]), sorted(candidates))
+        self.assertEqual([result["kernel"] for result in data["results"] if result["chosen"]], [explained["chosen"]["kernel"]])
+        predicted = [result["predicted_us"] for result in data["results"]]
+        self.assertEqual(predicted, sorted(predicted))
+        self.assertIn("(chosen)", carat(*flags, "--no-check", **self.gpu).stdout)
+        self.assertIn("is wrong", carat(*flags, expect=4, **self.gpu).stderr)  # nothing is computed here
+
+    def test_candidates_that_cannot_be_compiled_are_skipped_with_the_reason(self):
+        self.needs_nvrtc()
+        sources = self.dir / "kernels"
+        shutil.copytree(ROOT / "kernels", sources)
+        page = sources / "ladder" / "v2_registers.cuh"
+        page.write_text(page.read_text().replace("    static_assert(Config::kGate", "    static_assert(Config::kBM != 128 && Config::kGate", 1))
+        flags = ["bench", *self.problem, "--kernel", "v2_registers", "--all-candidates", "--budget", 0.05, "--no-check", "--json"]
+        data = json.loads(carat(*flags, **self.gpu, CARAT_KERNEL_DIR=str(sources)).stdout)
+        self.assertEqual([("128x" in r["kernel"], r["chosen"]) for r in data["results"]], [(False, True)])
+        self.assertEqual(["128x" in s["kernel"] for s in data["skipped"]], [True])
+        self.assertIn("did not compile", data["skipped"][0]["reason"])
 
     def test_a_sweep_goes_on_after_a_problem_that_no_kernel_takes(self):
         self.needs_nvrtc()

@@ -25,6 +25,11 @@ static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream
 static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
 static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
 static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
+static_assert(offsetof(LaunchAttribute, value.programmatic) ==
+              offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));
+static_assert(sizeof(LaunchAttribute::value.programmatic) ==
+              sizeof(CUlaunchAttribute::value.programmaticStreamSerializationAllowed));
+static_assert(offsetof(LaunchAttribute, value.cluster) == offsetof(CUlaunchAttribute, value.clusterDim));
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
 static_assert(sizeof(CuPointer) == sizeof(CUdeviceptr) && sizeof(CuDevice) == sizeof(CUdevice));
 static_assert(kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY && kStubLibrary == CUDA_ERROR_STUB_LIBRARY);
@@ -70,6 +75,7 @@ static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::kernel_set_attribut
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::function_load)>, decltype(cuFuncLoad)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::launch)>, decltype(cuLaunchKernelEx)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::tensor_map_tiled)>, decltype(cuTensorMapEncodeTiled)>::value);
+static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::tensor_map_address)>, decltype(cuTensorMapReplaceAddress)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_attribute)>, decltype(cuDeviceGetAttribute)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_total_memory)>, decltype(cuDeviceTotalMem)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::device_pci_bus_id)>, decltype(cuDeviceGetPCIBusId)>::value);

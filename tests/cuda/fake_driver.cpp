@@ -272,14 +272,30 @@ FAKE int cuLaunchKernelEx(const carat::test::FakeLaunchConfig* config, void* ker
     g_record.last_device = device;
     std::memcpy(g_record.attributes, config->attributes, config->attribute_count * sizeof g_record.attributes[0]);
     std::memcpy(&g_record.first_parameter, parameters[0], sizeof g_record.first_parameter);
+    if (g_record.on_launch != nullptr) g_record.on_launch(parameters[0]);
     return env_number("FAKE_CUDA_LAUNCH", 0);
 }
 #ifndef FAKE_WITHOUT_TENSOR_MAPS
-FAKE int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void*, const uint64_t* dims,
+// The address is the first word.
+FAKE int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const uint64_t* dims,
                                 const uint64_t* strides, const uint32_t* box, const uint32_t*, int, int swizzle, int,
                                 int) {
-    const uint64_t words[] = {uint64_t(type), rank, dims[0], rank > 1 ? strides[0] : 0, box[0], uint64_t(swizzle)};
+    const uint64_t words[] = {reinterpret_cast<uintptr_t>(address),
+                              uint64_t(type),
+                              rank,
+                              dims[0],
+                              rank > 1 ? strides[0] : 0,
+                              box[0],
+                              uint64_t(swizzle)};
     std::memcpy(map, words, sizeof words);
+    const std::lock_guard lock(g_mutex);
+    ++g_record.maps_encoded;
+    return 0;
+}
+FAKE int cuTensorMapReplaceAddress(void* map, void* address) {
+    std::memcpy(map, &address, sizeof address);
+    const std::lock_guard lock(g_mutex);
+    ++g_record.maps_moved;
     return 0;
 }
 #endif

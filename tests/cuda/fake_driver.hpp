@@ -29,6 +29,8 @@ struct FakeRecord {
     FakeLaunchConfig last;
     FakeLaunchAttribute attributes[4];
     uint64_t first_parameter;
+    int maps_encoded, maps_moved;
+    void (*on_launch)(const void* parameters);  // called where set, one thread at a time
 };
 
 }  // namespace carat::test

@@ -87,13 +87,25 @@ TEST(TensorMap, IsEncodedByTheDriverWithItsStridesFromDimensionOne) {
     ASSERT_NE(driver, nullptr);
     const auto map = cuda::encode_tensor_map(*driver, good());
     ASSERT_TRUE(map.ok()) << map.status().sentence();
-    uint64_t words[6];
-    std::memcpy(words, map->bytes, sizeof words);
-    const uint64_t want[6] = {9, 2, 4096, 8192, 64, 3};
-    EXPECT_EQ(std::memcmp(words, want, sizeof want), 0);
+    const uint64_t want[7] = {0x1000, 9, 2, 4096, 8192, 64, 3};
+    EXPECT_EQ(std::memcmp(map->bytes, want, sizeof want), 0);
     TensorMapDesc bad = good();
     bad.rank = 0;
     EXPECT_FALSE(cuda::encode_tensor_map(*driver, bad).ok());
+}
+
+TEST(TensorMap, IsMovedToAnotherAddress) {
+    const auto driver = open_fake();
+    ASSERT_NE(driver, nullptr);
+    const auto map = cuda::encode_tensor_map(*driver, good());
+    ASSERT_TRUE(map.ok()) << map.status().sentence();
+    const auto at = [](uint64_t address) { return reinterpret_cast<const void*>(uintptr_t(address)); };
+    const auto moved = cuda::move_tensor_map(*driver, *map, at(0x2000));
+    ASSERT_TRUE(moved.ok()) << moved.status().sentence();
+    const uint64_t want[7] = {0x2000, 9, 2, 4096, 8192, 64, 3};
+    EXPECT_EQ(std::memcmp(moved->bytes, want, sizeof want), 0);
+    EXPECT_TRUE(contains(cuda::move_tensor_map(*driver, *map, at(0x2008)).status().sentence(), "0x2008"));
+    EXPECT_EQ(cuda::move_tensor_map(*driver, *map, nullptr).status().code(), CARAT_INVALID_VALUE);
 }
 
 }  // namespace

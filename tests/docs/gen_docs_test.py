@@ -18,10 +18,12 @@ LISTING = {
     "statuses": [{"name": "CARAT_SUCCESS", "value": 0, "sentence": "All of it was done."}],
     "exit_codes": [{"code": 0, "name": "ok", "meaning": "Done."}, {"code": 2, "name": "usage", "meaning": "A flag | a value is wrong."}],
     "env": [{"name": "CARAT_JIT", "values": "auto, never", "fallback": "auto", "meaning": "Compiling."}],
-    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [{**F32, "recipes": ["rowwise"]}]},
+    "rows": [{"name": "v0", "summary": "Naive.", "source": "kernels/v0.cuh", "backend": "cuda", "supports": [{**F32, "recipes": ["rowwise"]}],
+              "typical": {"problem": "f32_nt m4", "compute_capability": "7.5 or newer", "configurations": ["v0_32", "v0_64"]}},
              {"name": "ref", "summary": "Defines.", "source": "src/ref.cpp", "backend": "cpu",
               "supports": [{**F32, "a": a, "b": b, "d": d} for a in ("f16", "bf16") for b in ("f16", "bf16") for d in ("f32", "s8")]
-              + [{**F32, "a": "s8", "b": "s8", "d": "s32"}]}],
+              + [{**F32, "a": "s8", "b": "s8", "d": "s32"}],
+              "typical": {"problem": "f16_nt m4", "compute_capability": None, "configurations": []}}],
     "targets": [{"name": "h200", "full_name": "NVIDIA H200", "source": "measured"}],
 }
 RESULT = {"m": 16, "n": 32, "k": 4096, "batch": None, "groups": None, "dtype": "f32", "layout": "nt", "recipe": None, "epilogue": "bias_n",
@@ -97,7 +99,9 @@ class GenDocs(unittest.TestCase):
                                      "| `ref` | cpu | s8 | s32 | nt, nn | single |"])
         twins = {**LISTING, "rows": [{**LISTING["rows"][0], "name": name} for name in ("v0", "v1")]}
         self.assertEqual(gen_docs.support(twins, ROOT, "").splitlines()[2:], ["| `v0`, `v1` | cuda | f32 | f32 | nt, nn | single |"])
-        self.assertIn("Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
+        self.assertIn("Naive. Runs on: cuda, compute capability 7.5 or newer. Source: [kernels/v0.cuh](../kernels/v0.cuh)", part("kernels"))
+        self.assertIn("Configurations for f32_nt m4: `v0_32`, `v0_64`.\n", part("kernels"))
+        self.assertIn("Defines. Runs on: cpu. Source", part("kernels"))
         self.assertIn("| f32 | f32 | f32 | nt, nn | single | bias | rowwise |", part("kernels"))
         self.assertIn("| f16, bf16 | f16, bf16 | f32, s8 | nt, nn | single | bias | none |", part("kernels"))
         holed = [{"a": a, "b": b} for a, b in ("xx", "xy", "yx")]

@@ -24,6 +24,7 @@ TEST(Entry, RoundTrip) {
     EXPECT_EQ(again->artifact.facts.spill_bytes, 16);
     EXPECT_EQ(again->artifact.facts.stack_bytes, 24);
     EXPECT_EQ(again->artifact.facts.static_shared_bytes, 4096);
+    EXPECT_EQ(again->artifact.facts.warnings, "(C7514) serialized");
     EXPECT_NE(again->artifact.log.find("C7510"), std::string::npos);  // its byte that is no UTF-8 is replaced
     EXPECT_EQ(serialise(*again), serialise(*parse_entry(serialise(*again))));
 }
@@ -64,7 +65,8 @@ TEST(Entry, HostileLengthsAreRefusedThoughTheChecksumsAreRight) {
              {uint64_t(0), uint64_t(1), uint64_t(1) << 31, uint64_t(1) << 63, ~uint64_t(0), ~uint64_t(0) - 63})
             EXPECT_FALSE(with_field(offset, length).ok()) << offset << " " << length;
     EXPECT_NE(with_field(8, 99).sentence().find("schema 99"), std::string::npos);
-    EXPECT_FALSE(with_field(8, uint64_t(1) << 32 | kEntrySchema).ok());  // an unknown flag
+    EXPECT_NE(with_field(8, kEntrySchema - 1).sentence().find("schema 1"), std::string::npos);  // before the warnings
+    EXPECT_FALSE(with_field(8, uint64_t(1) << 32 | kEntrySchema).ok());                         // an unknown flag
 }
 
 TEST(Entry, LengthsWhoseSumWrapsAroundAreRefused) {
@@ -93,6 +95,7 @@ TEST(Entry, FactsMustBeComplete) {
     EXPECT_TRUE(refused("\"registers\":72", "\"registrars\":7"));
     EXPECT_TRUE(refused("\"registers\":72", "\"registers\":{}"));
     EXPECT_TRUE(refused("\"registers\":72", "\"registers\":.5"));
+    EXPECT_TRUE(refused("\"warnings\":", "\"warmings\":"));
     EXPECT_TRUE(refused("{\"log\":", "[\"log\":"));
     EXPECT_FALSE(refused("\"registers\":72", "\"registers\":99"));
 }

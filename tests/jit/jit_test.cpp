@@ -139,6 +139,19 @@ TEST(Jit, WarningsOfTheCompilerStayVisible) {
     EXPECT_EQ((*disk)->log, (*compiled)->log);
 }
 
+TEST(Jit, WhatMakesAKernelSlowIsKnownFromEveryCache) {
+    const Scratch scratch;
+    const Request request = wgmma_request("sums[0] *= 2;", "touched");
+    Jit jit({.cache_dir = scratch.path().c_str()});
+    const Built compiled = jit.build(request), memory = jit.build(request), disk = build_in(scratch.path(), request);
+    ASSERT_EQ(source_of(compiled), "compiled");
+    ASSERT_EQ(source_of(memory), "memory");
+    ASSERT_EQ(source_of(disk), "disk cache");
+    EXPECT_NE((*compiled)->facts.warnings, "");
+    EXPECT_EQ((*memory)->facts.warnings, (*compiled)->facts.warnings);
+    EXPECT_EQ((*disk)->facts.warnings, (*compiled)->facts.warnings);
+}
+
 TEST(Jit, WorksWithoutAnyDisk) {
     LogCapture capture;
     Jit jit({.cache_dir = "/dev/null/cache-of-jit-test"});

@@ -130,6 +130,17 @@ TEST(Nvrtc, SpillsAreSeen) {
     EXPECT_EQ(artifact->facts.registers, registers_in(artifact->cubin));
 }
 
+TEST(Nvrtc, SerialisedProductsAreSeen) {
+    const auto clean = compile_now(wgmma_request("", "clean"));
+    ASSERT_TRUE(clean.ok()) << clean.status().sentence();
+    EXPECT_EQ(clean->facts.warnings, "");
+    const auto touched = compile_now(wgmma_request("sums[0] *= 2;", "touched"));
+    ASSERT_TRUE(touched.ok()) << touched.status().sentence();
+    EXPECT_TRUE(touched->facts.warnings.starts_with("(C75")) << touched->log;
+    EXPECT_TRUE(contains(touched->facts.warnings, "instructions are serialized due to")) << touched->log;
+    EXPECT_FALSE(contains(touched->facts.warnings, "\n"));
+}
+
 TEST(Nvrtc, FactsFromTheWordsOfBothMajors) {
     const KernelFacts newer = parse_facts(
         "main.cu(3): warning #177-D: 72 registers were declared but never referenced\n"
@@ -147,9 +158,15 @@ TEST(Nvrtc, FactsFromTheWordsOfBothMajors) {
     const KernelFacts older = parse_facts(
         "ptxas         .     320 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 40 "
         "registers, 416 bytes cmem[0]");
+    EXPECT_EQ(newer.warnings, "");
     EXPECT_EQ(older.registers, 40);
     EXPECT_EQ(older.stack_bytes, 320);
     EXPECT_EQ(older.static_shared_bytes, 0);
+    EXPECT_EQ(parse_facts("ptxas info    : (C7514) Potential Performance Loss: one\n"
+                          "ptxas info    : (C7519) warpgroup.arrive is injected in around line 5\n"
+                          "ptxas info    : Potential Performance Loss: two")
+                  .warnings,
+              "(C7514) Potential Performance Loss: one; Potential Performance Loss: two");
     EXPECT_EQ(parse_facts("").registers, 0);
     EXPECT_EQ(parse_facts("ptxas info : registers").registers, 0);
 }

@@ -111,6 +111,7 @@ inline Artifact sample_artifact(size_t bytes = 40, unsigned seed = 1) {
     artifact.facts.spill_bytes = 16;
     artifact.facts.stack_bytes = 24;
     artifact.facts.static_shared_bytes = 4096;
+    artifact.facts.warnings = "(C7514) serialized";
     artifact.log = "ptxas info    : \"C7510\" \xff done\n";
     return artifact;
 }
@@ -127,6 +128,28 @@ inline Request sample_request(int factor = 3) {
                 "    if (i < n) x[i] = tile[63 - threadIdx.x] * " +
                 std::to_string(factor) +
                 ";\n"
+                "}\n",
+            .arch = "sm_90a"};
+}
+
+// Two products of tensor cores into the same sums; `between` comes between them.
+inline Request wgmma_request(const std::string& between, const std::string& name) {
+    const std::string product = "        Wgmma<64, kTypeBf16, true, true>::multiply(sums, a, b);\n";
+    return {.name = name,
+            .main =
+                "#include <ptx/wgmma.cuh>\n"
+                "using namespace carat_kernel;\n"
+                "namespace entry {\n"
+                "extern \"C\" __global__ void __launch_bounds__(128) carat_kernel(float* d, u64 a, u64 b, int n) {\n"
+                "    float sums[32] = {};\n"
+                "    for (int k = 0; k < n; ++k) {\n"
+                "        wgmma_fence();\n" +
+                product + between + product +
+                "        wgmma_commit();\n"
+                "        wgmma_wait<0>();\n"
+                "    }\n"
+                "    for (int i = 0; i < 32; ++i) d[i * 128 + threadIdx.x] = sums[i];\n"
+                "}\n"
                 "}\n",
             .arch = "sm_90a"};
 }

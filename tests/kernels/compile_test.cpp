@@ -137,8 +137,9 @@ void expect_fits(const Problem& problem, const Kernel& kernel, Runtime& runtime)
     }
 }
 
-// Every kernel that takes one of the problems, on a GPU of that compute capability; returns how many.
-int expect_all_fit(const std::vector<Problem>& problems, int cc_major) {
+// Every kernel (of one family, if named) that takes one of the problems, on a GPU of that compute capability; returns how
+// many.
+int expect_all_fit(const std::vector<Problem>& problems, int cc_major, const std::string& family = "") {
     std::string warnings;
     log::set_callback([](carat_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
                       &warnings, CARAT_LOG_WARN);
@@ -146,6 +147,7 @@ int expect_all_fit(const std::vector<Problem>& problems, int cc_major) {
     int kernels = 0;
     for (const Problem& problem : problems)
         for (const Kernel& kernel : cuda_kernels(problem, runtime.target)) {
+            if (!family.empty() && kernel.config.family != family) continue;
             expect_fits(problem, kernel, runtime);
             ++kernels;
         }
@@ -176,12 +178,34 @@ TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
     EXPECT_GE(expect_all_fit(representative_16bit_problems(), 8), 12);
 }
 
-TEST_F(KernelCompile, EveryGeneral16BitRowFitsItsLaunchBoundWithoutSpillsOnHopper) {
-    EXPECT_GE(expect_all_fit(general_16bit_problems(), 9), 16);
+TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnHopper) {
+    EXPECT_GE(expect_all_fit(general_16bit_problems(), 9, "mma"), 16);
 }
 
-TEST_F(KernelCompile, EveryGeneral16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
-    EXPECT_GE(expect_all_fit(general_16bit_problems(), 8), 14);
+TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnAmpere) {
+    EXPECT_GE(expect_all_fit(general_16bit_problems(), 8, "mma"), 14);
+}
+
+std::vector<std::byte> cubin_of(const std::string& body, const std::string& arch) {
+    jit::Request request;
+    request.name = "body";
+    request.main =
+        "#include <ptx/dependent_launch.cuh>\nusing namespace carat_kernel;\nnamespace entry {\n"
+        "extern \"C\" __global__ void carat_kernel(float* x) {\n" +
+        body + "\n}\n}\n";
+    request.arch = arch;
+    const auto artifact = jit::Jit({CARAT_JIT_AUTO, ""}).build(request);
+    EXPECT_TRUE(artifact.ok()) << artifact.status().sentence();
+    return artifact.ok() ? (*artifact)->cubin : std::vector<std::byte>();
+}
+
+TEST_F(KernelCompile, DependentLaunchIsAnInstructionOnHopperAndNothingBefore) {
+    const std::string plain = "x[0] = 1;", wait = "wait_for_kernels_before(); x[0] = 1;",
+                      start = "x[0] = 1; let_next_kernel_start();";
+    EXPECT_NE(cubin_of(wait, "sm_90a"), cubin_of(plain, "sm_90a"));
+    EXPECT_NE(cubin_of(start, "sm_90a"), cubin_of(plain, "sm_90a"));
+    EXPECT_EQ(cubin_of(wait, "sm_80"), cubin_of(plain, "sm_80"));
+    EXPECT_EQ(cubin_of(start, "sm_80"), cubin_of(plain, "sm_80"));
 }
 
 TEST_F(KernelCompile, APlannedKernelSaysWhyItCannotRun) {

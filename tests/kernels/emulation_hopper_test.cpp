@@ -9,14 +9,12 @@
 
 #include <gtest/gtest.h>
 
-#include "dispatch/bulk_map.hpp"
-#include "kernels/emulated.hpp"
+#include "kernels/emulated_hopper.hpp"
 
 namespace carat::test {
 namespace {
 
 using carat_shared::BulkGemmParams;
-using carat_shared::BulkMap;
 using host_cuda::Copies;
 using host_cuda::Launch;
 using host_cuda::Order;
@@ -24,7 +22,7 @@ using host_cuda::Order;
 // ---------------------------------------------------------------- configurations
 
 struct V6 {
-    static constexpr int kBlocks64 = 1, kClusterM = 1, kClusterN = 1, kThreads = 256, kFillThreads = 256;
+    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1, kThreads = 256, kFillThreads = 256;
     static constexpr bool kSpecialized = false;
     template <class Config>
     static void run(const BulkGemmParams& params) {
@@ -38,16 +36,16 @@ struct Specialized {
 };
 
 struct V7 : Specialized {
-    static constexpr int kBlocks64 = 1, kClusterM = 1, kClusterN = 1;
+    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1;
     template <class Config>
     static void run(const BulkGemmParams& params) {
         carat_kernel::v7_warp_specialized<Config>(params);
     }
 };
 
-template <int M, int N, int Blocks64 = 1>
+template <int M, int N, int Strips = 1>
 struct V8 : Specialized {
-    static constexpr int kBlocks64 = Blocks64, kClusterM = M, kClusterN = N;
+    static constexpr int kTM = Strips, kClusterM = M, kClusterN = N;
     template <class Config>
     static void run(const BulkGemmParams& params) {
         carat_kernel::v8_cluster<Config>(params);
@@ -56,16 +54,15 @@ struct V8 : Specialized {
 
 template <class Rung, int N, int Stages, class Layout, class Types, bool Bulk = true, class Epilogue = NoEpilogue>
 struct ConfigOf : Rung, Layout, Types, Epilogue {
-    static constexpr int kBM = 128 * Rung::kBlocks64, kBN = N, kBK = 64, kTM = Rung::kBlocks64, kTN = 1;
-    static constexpr int kStages = Stages, kConsumers = 2;
+    static constexpr int kBM = 128 * Rung::kTM, kBN = N, kBK = 64, kTN = 1;
+    static constexpr int kStages = Stages, kConsumers = 2, strip = 8;
     // As src/dispatch/rows_wgmma.cpp works them out, if the pitch of D allows bulk stores.
     static constexpr bool kStaged =
         !Layout::kRowMajorD || Epilogue::kHasC || Epilogue::kActivation > carat_shared::kActRelu;
-    static constexpr bool kBulk = Bulk;
-    static constexpr bool kBulkStore =
-        Bulk && Rung::kSpecialized && !kStaged && Types::kTypeD != carat_shared::kTypeF32;
+    static constexpr bool kBulkA = Bulk, kBulkB = Bulk;
+    static constexpr bool kBulkStore = Bulk && Rung::kSpecialized && takes_bulk_stores<Types, Layout>;
     static constexpr unsigned kSharedBytes =
-        Stages * ((kBM + N) * 64 * 2 + 16) + (kBulkStore || kStaged ? 4 * 8192 : 0);
+        Stages * ((kBM + N) * 64 * 2 + 16) + (Rung::kSpecialized || kStaged ? 2 * 16384 : 0);
 };
 
 using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
@@ -73,69 +70,6 @@ using F16 = TypesOf<CARAT_F16, CARAT_F16>;
 using Bf16ToF32 = TypesOf<CARAT_BF16, CARAT_F32>;
 using F16ToF32 = TypesOf<CARAT_F16, CARAT_F32>;
 using Nt = LayoutOf<true, false, true>;
-
-// ---------------------------------------------------------------- running
-
-BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
-    desc.address = address;
-    return carat_kernel::make_bulk_map(desc);
-}
-
-template <class Config>
-BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
-    const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}};
-    const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
-        return at_address(operand_map(x, extents, p.batch, k_major, rows), address);
-    };
-    if (Config::kBulk && p.k > 0) {
-        params.a_map = operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, Config::kBM / Config::kClusterN);
-        params.b_map = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, Config::kBN / Config::kClusterM);
-    }
-    if (Config::kBulkStore) params.d_map = at_address(bulk_map(p.d, {p.m, p.n}, p.batch, 64, 64), gemm.d.data());
-    return params;
-}
-
-// What the rows take where D's rows are no multiple of 16 bytes.
-template <class Config>
-struct WithoutBulkStore : Config {
-    static constexpr bool kBulkStore = false;
-};
-
-// In so many clusters (0: as many as there are tiles); "" or what is wrong.
-template <class Config>
-std::string run(GemmCase& gemm, unsigned clusters = 0, Launch launch = {}, const carat_operands* operands = nullptr) {
-    const Problem& p = gemm.problem;
-    if constexpr (Config::kBulkStore)
-        if (p.n % 8 != 0) return run<WithoutBulkStore<Config>>(gemm, clusters, launch, operands);
-    float amax = 0;
-    carat_operands given = operands ? *operands : gemm.operands();
-    if (p.epilogue.amax) given.amax = &amax;
-    const BulkGemmParams params = bulk_params<Config>(gemm, given);
-    const int64_t tiles =
-        ceil_div(p.m, Config::kBM * Config::kClusterM) * ceil_div(p.n, Config::kBN * Config::kClusterN) * p.batch;
-    launch.cluster = Config::kClusterM * Config::kClusterN;
-    launch.blocks = (clusters ? clusters : unsigned(tiles)) * launch.cluster;
-    launch.threads = Config::kThreads;
-    launch.shared_bytes = Config::kSharedBytes;
-    const std::string error = host_cuda::launch(launch, [&] { Config::template run<Config>(params); });
-    return error.empty() ? gemm.verify(amax) : error;
-}
-
-// A problem that suits the configuration; aligned to 16 bytes if it copies in bulk, else by no means.
-template <class Config>
-GemmCase case_of(int64_t m, int64_t n, int64_t k, double alpha = 1, double beta = 0) {
-    Problem p = make_problem(Config::types, m, n, k, Config::layout(), Config::kRowMajorD);
-    set_pitch(p, Config::kBulk ? Pitch::eights : Pitch::odd);
-    if (Config::kHasC) add_c(p);
-    return GemmCase(p, Data::integers, 7, alpha, beta, Config::kBulk ? Place::aligned : Place::one_off);
-}
-
-template <class Config>
-void expect_right(int64_t m, int64_t n, int64_t k, unsigned clusters = 0, const Launch& launch = {}) {
-    GemmCase gemm = case_of<Config>(m, n, k);
-    EXPECT_EQ(run<Config>(gemm, clusters, launch), "");
-}
 
 // ---------------------------------------------------------------- results
 

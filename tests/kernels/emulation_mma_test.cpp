@@ -48,7 +48,7 @@ struct ConfigOf : Layout, Types, Epilogue {
     static constexpr int kGated = Epilogue::kGate == CARAT_GATE_NONE ? 1 : 2;
     static constexpr int kBM = Tile::kRows, kBN = Tile::kColsB / kGated, kBK = 64;
     static constexpr int kTM = Tile::kWarpRows, kTN = Tile::kWarpCols, kStages = Tile::kStagesOf;
-    static constexpr int kThreads = 32 * (kBM / kTM) * (Tile::kColsB / kTN), kClusterM = 1, kClusterN = 1;
+    static constexpr int kThreads = 32 * (kBM / kTM) * (Tile::kColsB / kTN);
     static constexpr unsigned kSharedBytes = kStages * (kBM + Tile::kColsB) * 128;
 };
 

@@ -145,8 +145,9 @@ void expect_product() {
         const unsigned tile_b = TileA::kBytes;
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, TileA::kBytes + TileB::kBytes);
-            TileA::template load<1>(0, map_a, kBarrier, 0, 0, 0, 0);
-            TileB::template load<1>(tile_b, map_b, kBarrier, 0, 0, 0, 0);
+            const int begin[] = {0};
+            TileA::template load<1>(0, map_a, kBarrier, begin, 0, 0, 0, 1);
+            TileB::template load<1>(tile_b, map_b, kBarrier, begin, 0, 0, 0, 1);
         }
         barrier_wait(kBarrier, 0);
         const int first = warpgroup_index() * 64;

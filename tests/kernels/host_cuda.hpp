@@ -95,6 +95,12 @@ T& block_local(unsigned rank) {
 }  // namespace host_cuda
 
 // What a vector type is for: an access to 4 floats of an array at once.
+struct __attribute__((may_alias, aligned(8))) float2 {
+    float x, y;
+};
+inline float2 make_float2(float x, float y) {
+    return {x, y};
+}
 struct __attribute__((may_alias, aligned(16))) float4 {
     float x, y, z, w;
 };
@@ -109,6 +115,10 @@ inline void __syncthreads() {
 }
 inline void __syncwarp() {
     host_cuda::warp_barrier("__syncwarp");
+}
+// The low word of (high, low) shifted right.
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+    return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32) | low) >> (bits & 31));
 }
 inline unsigned __shfl_xor_sync(unsigned, unsigned value, int step) {
     return host_cuda::share(&value, 1)[threadIdx.x % 32 ^ unsigned(step)][0];

@@ -8,6 +8,9 @@ namespace carat_kernel {
 
 constexpr int kWarpThreads = 32, kWarpgroupThreads = 128;
 
+inline int fresh_thread() {
+    return static_cast<int>(threadIdx.x);
+}
 inline int warpgroup_index() {
     return static_cast<int>(threadIdx.x) / kWarpgroupThreads;
 }

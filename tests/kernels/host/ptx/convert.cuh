@@ -33,6 +33,11 @@ float load_element(const void* from, i64 index) {
 }
 
 template <int kType>
+float2 load_pair(const void* from, i64 index) {
+    return make_float2(load_element<kType>(from, index), load_element<kType>(from, index + 1));
+}
+
+template <int kType>
 unsigned short pack_pair_8bit(float first, float second) {
     unsigned char pair[2];
     carat::store_f64(pair, carat_dtype(kType), 0, first);

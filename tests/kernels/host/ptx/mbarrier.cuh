@@ -60,6 +60,9 @@ inline void barrier_arrive(unsigned barrier) {
 inline void barrier_arrive_expect(unsigned barrier, unsigned bytes) {
     arrive_on(barrier, host_cuda::cluster_rank(), bytes);
 }
+inline void barrier_expect(unsigned barrier, unsigned bytes) {
+    host_barrier(barrier, host_cuda::cluster_rank(), false).bytes += bytes;
+}
 inline void barrier_arrive_at(unsigned barrier, int rank) {
     if (!host_cuda::is_running(static_cast<unsigned>(rank)))
         host_cuda::fail(fmt::format("an arrival at block {} of the cluster, which is not there or has ended", rank));
@@ -91,6 +94,9 @@ struct RingPosition {
         if (++stage < kStages) return;
         stage = 0;
         parity ^= 1;
+    }
+    void skip(int steps) {
+        for (int i = 0; i < steps; ++i) advance();
     }
 };
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// fragment_box.cuh: the epilogue of as much of a tile as leaves in one box of stores (store/boxes.cuh): 64 rows of D, 16 a
+// warp, by 128 bytes of columns, in the registers where wgmma left the accumulators. d[4b + 2h + e] of a lane is column
+// 8b + 2 (lane % 4) + e of B and row lane / 4 + 8h.
+// Under an interleaved gate a lane has both columns of a pair; under a split gate the tile's right half holds what the
+// left one is multiplied by. So no lane needs another's accumulators, but for a computed scale: four lanes share a row.
+#pragma once
+
+#include <epilogue/ops.cuh>
+
+namespace carat_kernel {
+
+template <class Config>
+struct FragmentBox {
+    static constexpr bool kInterleaved = Config::kGate == kGateInterleaved, kSplit = Config::kGate == kGateSplit;
+    static constexpr int kCols = 128 / type_bytes(Config::kTypeD);      // of D
+    static constexpr int kBlocks = (kInterleaved ? 2 : 1) * kCols / 8;  // of 8 columns of B
+    static constexpr int kAccumulators = 4 * kBlocks;                   // of a lane, from each half of the tile
+    static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
+    static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
+    static constexpr bool kWhole = kTileCols % kCols == 0;
+    static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");
+
+    const GemmParams& params;
+    const Scalars& scalars;
+    int lane;
+    int batch;
+    int row;  // of D, of this lane's first
+    int col;  // of D, the box's first
+
+    // blocks: that the tile has for this box. d: the accumulators of the box, up: what its gates are multiplied by (split
+    // gate), else unused. Afterwards d holds what D is to hold: for an interleaved gate, column 4b + lane % 4 of D in d[4b + 2h].
+    __device__ void finish(float* d, float* up, int blocks, Largest<Config>& largest) const {
+        linear(d, blocks, 0);
+        if constexpr (kSplit) linear(up, blocks, 1);
+#pragma unroll
+        for (int i = 0; i < kAccumulators; ++i) {
+            if (i >= 4 * blocks || (kInterleaved && i % 2 == 1)) continue;
+            d[i] = activated_value<Config>(params, d[i], kInterleaved ? d[i + 1] : kSplit ? up[i] : 0.0f);
+            if (Config::kAmax && inside(i)) largest.note(d[i]);
+        }
+        if constexpr (Config::kOutScale == kOutScaleTensor)
+            scale(d, blocks, params.epilogue.out_scale[0], params.epilogue.out_scale[0]);
+        if constexpr (Config::kOutScale == kOutScaleRow) {
+            const float* scales = params.epilogue.out_scale + i64(batch) * params.m;
+            scale(d, blocks, scales[clamped(row, params.m)], scales[clamped(row + 8, params.m)]);
+        }
+        if constexpr (Config::kOutScale == kOutScaleComputed) divide_by_computed(d, blocks);
+    }
+
+  private:
+    static __device__ int clamped(int at, i64 extent) {
+        return at < extent ? at : static_cast<int>(extent) - 1;
+    }
+    __device__ int d_cols() const {
+        return static_cast<int>(Config::kGate == kGateNone ? params.n : params.n / 2);
+    }
+    // Whether accumulator i belongs to an element of D.
+    __device__ bool inside(int i) const {
+        const int right = kInterleaved ? i / 4 * 4 + lane % 4 : i / 4 * 8 + lane % 4 * 2 + i % 2;
+        return row + i / 2 % 2 * 8 < params.m && col + right < d_cols();
+    }
+
+    // alpha acc + beta C + bias, at B's columns. Beyond the extents what is at their end is read again.
+    __device__ void linear(float* d, int blocks, int part) const {
+        const int first = static_cast<int>(source_column<Config>(params, col, part)) + lane % 4 * 2;
+        const bool whole = row - lane / 4 + 16 <= params.m && first - lane % 4 * 2 + 8 * blocks <= params.n;
+        constexpr int kTogether = 8;  // blocks whose C is on its way together
+#pragma unroll
+        for (int begin = 0; begin < kBlocks; begin += kTogether) {
+            if (begin >= blocks) continue;
+            const int count = blocks - begin < kTogether ? blocks - begin : kTogether;
+            linear_blocks<kTogether>(d + 4 * begin, count, first + 8 * begin, whole);
+        }
+    }
+
+    template <int kMost>
+    __device__ void linear_blocks(float* d, int blocks, int j, bool whole) const {
+        float c[4 * kMost], bias[2 * kMost];
+        if constexpr (Config::kHasC)
+            if (scalars.beta != 0.0f) load_c<kMost>(c, blocks, j, whole);
+        if constexpr (Config::kBias != kBiasNone) load_bias<kMost>(bias, blocks, j);
+#pragma unroll
+        for (int i = 0; i < 4 * kMost; ++i) {
+            if (i >= 4 * blocks) continue;
+            const int at = Config::kBias == kBiasM ? i / 2 % 2 : i / 4 * 2 + i % 2;
+            d[i] = linear_value<Config>(scalars, d[i], Config::kHasC ? c[i] : 0.0f,
+                                        Config::kBias != kBiasNone ? bias[at] : 0.0f);
+        }
+    }
+
+    template <int kMost>
+    __device__ void load_c(float (&c)[4 * kMost], int blocks, int j, bool whole) const {
+        const Strided& s = params.c_strides;
+        const i64 place = i64(batch) * s.batch;
+        const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};
+        constexpr int kPairBytes = 2 * type_bytes(Config::kTypeC);
+        const bool pairs =
+            Config::kRowMajorD && whole &&
+            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) %
+                    kPairBytes ==
+                0;
+        if (pairs) {
+#pragma unroll
+            for (int pair = 0; pair < 2 * kMost; ++pair) {
+                if (pair >= 2 * blocks) continue;
+                const float2 both = load_pair<Config::kTypeC>(params.c, rows[pair % 2] + j + pair / 2 * 8);
+                c[2 * pair] = both.x, c[2 * pair + 1] = both.y;
+            }
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < 4 * kMost; ++i)
+            if (i < 4 * blocks)
+                c[i] = load_element<Config::kTypeC>(params.c,
+                                                    rows[i / 2 % 2] + clamped(j + i / 4 * 8 + i % 2, params.n) * s.col);
+    }
+
+    template <int kMost>
+    __device__ void load_bias(float (&bias)[2 * kMost], int blocks, int j) const {
+        const i64 place = i64(batch) * params.epilogue.bias_batch;
+#pragma unroll
+        for (int i = 0; i < (Config::kBias == kBiasM ? 2 : 2 * kMost); ++i) {
+            if (Config::kBias == kBiasN && i >= 2 * blocks) continue;
+            const i64 at =
+                Config::kBias == kBiasM ? clamped(row + 8 * i, params.m) : clamped(j + i / 2 * 8 + i % 2, params.n);
+            bias[i] = load_element<Config::kTypeBias>(params.epilogue.bias, place + at);
+        }
+    }
+
+    __device__ static void scale(float* d, int blocks, float upper, float lower) {
+#pragma unroll
+        for (int i = 0; i < kAccumulators; ++i)
+            if (i < 4 * blocks) d[i] *= i / 2 % 2 ? lower : upper;
+    }
+
+    // The box is the 128 columns of one scale. NaN takes no part in the maximum.
+    __device__ void divide_by_computed(float* d, int blocks) const {
+        const int scales_of_row = (d_cols() + 127) / 128;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            float largest = 0.0f;
+#pragma unroll
+            for (int i = 2 * half; i < kAccumulators; i += i % 2 ? 3 : 1)
+                if (i < 4 * blocks && !(kInterleaved && i % 2) && inside(i)) largest = fmaxf(largest, fabsf(d[i]));
+            for (int step = 1; step < 4; step *= 2)
+                largest = fmaxf(largest, __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(largest), step)));
+            float scale = largest / largest_finite<Config::kTypeD>();
+            if (scale == 0.0f) scale = 1.0f;
+            const int i_row = row + 8 * half;
+            if (lane % 4 == 0 && i_row < params.m && col < d_cols())
+                params.epilogue.d_scales[(i64(batch) * params.m + i_row) * scales_of_row + col / 128] = scale;
+#pragma unroll
+            for (int i = 2 * half; i < kAccumulators; i += i % 2 ? 3 : 1)
+                if (i < 4 * blocks) d[i] = d[i] / scale;
+        }
+    }
+};
+
+}  // namespace carat_kernel

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_ws.cuh: the Hopper kernel of Carat: one warp-specialised, persistent kernel whose parts are slots.
+//   mainloop   mainloop/stages.cuh          a ring of stages; each operand by the copy engine or by threads; wgmma
+//   scheduler  scheduler/raster_tiles.cuh   clusters of blocks over D in an order that suits L2
+//   epilogue   epilogue/fragment_box.cuh    what happens to an accumulator on its way to D
+//   store      store/boxes.cuh              through shared memory, in bulk or by threads
+// A producer warpgroup fills stages. The consumers multiply
+// - together (cooperative): each takes kTM x 64 rows of the block's tile, or
+// - in turn (kPingPong): each takes a whole tile of kTM x 64 rows, and one stores while the other multiplies. For small
+//   tiles and short K, where a tile's store is a good part of its time.
+// Nothing inside of the loop over tiles waits for the whole block.
+// It begins while the kernel before it in its stream may still run (programmatic dependent launch) and reads nothing that
+// one may write before it has ended.
+#pragma once
+
+#include <mainloop/stages.cuh>
+#include <ptx/dependent_launch.cuh>
+#include <scheduler/raster_tiles.cuh>
+#include <store/boxes.cuh>
+
+namespace carat_kernel {
+
+// Config: kBM = 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kConsumers,
+// kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB,
+// kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
+template <class Config>
+struct GemmWs {
+    static_assert(Config::kBM == 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers));
+    static_assert(!Config::kPingPong || Config::kConsumers == 2);
+    static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
+    using Place = ClusterPlace<Config>;
+    using Ring = Stages<Config, kStoreBytes>;
+    using Boxes = StoreBoxes<Config, Ring::kStores>;
+    static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
+                  "only the copy engine writes to other blocks");
+    // One a warp of each block that reads what this block loads.
+    static constexpr int kReleases = (Config::kPingPong ? 1 : Config::kConsumers) * 4 * Place::kReaders;
+
+    static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
+                                   int steps, const Place& place) {
+        if (!Ring::kByThreads && threadIdx.x != 0) return;
+        RingPosition<Config::kStages> at;
+        for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
+            const RasterTile tile = tiles.at(index);
+            for (int step = 0; step < steps; ++step, at.advance()) {
+                barrier_wait(stages.empty(at.stage), at.parity ^ 1);
+                fill_stage(params, stages, at.stage, tile, step, place);
+            }
+        }
+    }
+
+    static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
+                                   int steps, const Place& place, const Scalars& scalars, int consumer) {
+        const int row = Config::kPingPong ? 0 : consumer * 64 * Config::kTM;
+        const auto release = [&](int stage) {
+            const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+            if constexpr (Place::kBlocks == 1) {
+                if (lane == 0) barrier_arrive(stages.empty(stage));
+            } else {
+                if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
+            }
+        };
+        // The other one's stages are all asked for. Not only for order: a wait for a phase that is two turns of the ring
+        // away would end at once.
+        const auto pass_turn = [&] {
+            if (Config::kPingPong && threadIdx.x % kWarpThreads == 0) barrier_arrive(stages.turn(1 - consumer));
+        };
+        RingPosition<Config::kStages> at;
+        int parity = consumer == 0;  // the first turn has come before any arrival
+        for (int index = tiles.first(), turn = 0; index < tiles.count(); index += tiles.step(), ++turn) {
+            if (Config::kPingPong && turn % Config::kConsumers != consumer) {
+                at.skip(steps);
+                continue;
+            }
+            if constexpr (Config::kPingPong) {
+                barrier_wait(stages.turn(consumer), parity);
+                parity ^= 1;
+            }
+            float accumulators[Config::kTM][Config::kBN / 2];
+            multiply_tile<Config>(accumulators, stages, at, steps, row, release, pass_turn);
+            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
+        }
+        Boxes::finish();
+    }
+};
+
+template <class Config>
+__device__ void gemm_ws(const BulkGemmParams& params) {
+    using Kernel = GemmWs<Config>;
+    const typename Kernel::Ring stages;
+    const typename Kernel::Place place;
+    if (threadIdx.x == 0) {
+        if (Config::kPingPong)
+            for (int consumer = 0; consumer < 2; ++consumer) barrier_init(stages.turn(consumer), 4);  // one a warp
+        stages.init_barriers(Kernel::kReleases);
+        if (Config::kBulkA) bulk_prefetch(params.a_map);
+        if (Config::kBulkB) bulk_prefetch(params.b_map);
+        if (Config::kBulkStore) bulk_prefetch(params.d_map);
+    }
+    start_together<Config>();
+    let_next_kernel_start();
+    wait_for_kernels_before();
+
+    const Scalars scalars = load_scalars<Config>(params.epilogue);
+    const int steps = step_count(params, scalars);
+    const RasterTiles<Config> tiles(params.walk, place);
+    const int consumer = warpgroup_index() - 1;
+    if (consumer < 0) {
+        shrink_registers<Config::kProducerRegisters>();
+        Kernel::produce(params, stages, tiles, steps, place);
+    } else {
+        grow_registers<Config::kConsumerRegisters>();
+        Kernel::consume(params, stages, tiles, steps, place, scalars, consumer);
+    }
+    end_together<Config>();
+}
+
+}  // namespace carat_kernel

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// boxes.cuh: from the accumulators of a warpgroup to D, in boxes of 64 rows by 128 bytes of columns. A box is finished in
+// registers (epilogue/fragment_box.cuh), laid into shared memory in D's own order and under the 128-byte swizzle, and leaves
+// - in bulk, by the copy engine: whole lines, no addresses, edges clipped; for a 16-byte address and pitch of D, or
+// - by the warpgroup's threads, in the widest words that D's address and pitch allow, consecutive threads side by side.
+// Each warpgroup has boxes of its own and waits for no other: while one stores, the others multiply.
+#pragma once
+
+#include <shared/swizzle.h>
+#include <epilogue/fragment_box.cuh>
+#include <ptx/block.cuh>
+#include <ptx/bulk_copy.cuh>
+#include <ptx/ldmatrix.cuh>
+#include <ptx/shared.cuh>
+
+namespace carat_kernel {
+
+constexpr int kStoreBoxBytes = 64 * kLineBytes;
+constexpr int kStoreBoxes = 2;  // of a warpgroup: one is filled while the other is stored
+constexpr int kStoreBytes = kStoreBoxes * kStoreBoxBytes;
+
+// How elements of D lie in a box: row-major, a line of 128 bytes is a row; column-major, 64 rows of a column follow each
+// other.
+template <class Config>
+struct BoxLayout {
+    static constexpr int kElement = type_bytes(Config::kTypeD), kCols = kLineBytes / kElement;
+    static constexpr int kColumnBytes = 64 * kElement;
+
+    __device__ static constexpr int swizzled(int byte) {
+        return swizzle_128(byte / kLineBytes, byte % kLineBytes / 16) + byte % 16;
+    }
+    __device__ static constexpr int at(int row, int col) {
+        return swizzled(Config::kRowMajorD ? row * kLineBytes + col * kElement : col * kColumnBytes + row * kElement);
+    }
+};
+
+// Lays the values of FragmentBox into a box: this warp's 16 rows.
+template <class Config>
+__device__ void fill_box(const float* d, int blocks, char* box, int thread) {
+    using Values = FragmentBox<Config>;
+    using Layout = BoxLayout<Config>;
+    const int lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
+    if constexpr (Layout::kElement == 2 && !Values::kInterleaved) {
+        // A lane gives the address of one line of 8 elements of the four matrices of two blocks: upper and lower 8 rows
+        // of the left block, then of the right one.
+        const int half = lane / 8 % 2 * 8, right = lane / 16 * 8, line = lane % 8;
+        const unsigned to = shared_address(box);
+#pragma unroll
+        for (int block = 0; block < Values::kBlocks; block += 2) {
+            if (block >= blocks) continue;
+            unsigned packed[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                packed[i] = pack_pair<Config::kTypeD>(d[4 * block + 2 * i], d[4 * block + 2 * i + 1]);
+            const int row = warp_row + half + (Config::kRowMajorD ? line : 0);
+            const int col = block * 8 + right + (Config::kRowMajorD ? 0 : line);
+            stmatrix_x4<!Config::kRowMajorD>(to + Layout::at(row, col), packed);
+        }
+    } else {
+        const int row = warp_row + lane / 4;
+#pragma unroll
+        for (int pair = 0; pair < 2 * Values::kBlocks; ++pair) {
+            if (pair >= 2 * blocks) continue;
+            const int at_row = row + pair % 2 * 8;
+            if constexpr (Values::kInterleaved) {
+                store_element<Config::kTypeD>(box + Layout::at(at_row, pair / 2 * 4 + lane % 4), 0, d[2 * pair]);
+            } else {
+                const int col = pair / 2 * 8 + lane % 4 * 2;
+                if constexpr (Config::kRowMajorD) {
+                    store_pair<Config::kTypeD>(box + Layout::at(at_row, col), 0, d[2 * pair], d[2 * pair + 1]);
+                } else {
+                    store_element<Config::kTypeD>(box + Layout::at(at_row, col), 0, d[2 * pair]);
+                    store_element<Config::kTypeD>(box + Layout::at(at_row, col + 1), 0, d[2 * pair + 1]);
+                }
+            }
+        }
+    }
+}
+
+// Where a box goes: its first element of D, and how much of it lies within D and the tile.
+struct BoxPlace {
+    int row, col, batch;
+    int rows, cols;
+};
+
+// One word of kBytes.
+template <int kBytes>
+struct WordOf;
+template <>
+struct WordOf<16> {
+    using type = Chunk;
+};
+template <>
+struct WordOf<8> {
+    using type = u64;
+};
+template <>
+struct WordOf<4> {
+    using type = unsigned;
+};
+template <>
+struct WordOf<2> {
+    using type = unsigned short;
+};
+template <>
+struct WordOf<1> {
+    using type = unsigned char;
+};
+
+// The warpgroup writes a box to D in words of kWidth bytes; a word that D ends in, element by element.
+template <class Config, int kWidth>
+__device__ void drain_words(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
+    using Layout = BoxLayout<Config>;
+    using Word = typename WordOf<kWidth>::type;
+    using Element = typename WordOf<Layout::kElement>::type;
+    constexpr int kLineOf = Config::kRowMajorD ? kLineBytes : Layout::kColumnBytes,
+                  kElements = kWidth / Layout::kElement;
+    const Strided& s = params.d_strides;
+    const i64 pitch = Config::kRowMajorD ? s.row : s.col;
+    const int lines = Config::kRowMajorD ? place.rows : place.cols,
+              length = Config::kRowMajorD ? place.cols : place.rows;
+    Element* const d = static_cast<Element*>(params.d) + place.row * s.row + place.col * s.col + place.batch * s.batch;
+    for (int byte = thread * kWidth; byte < kStoreBoxBytes; byte += kWarpgroupThreads * kWidth) {
+        const int line = byte / kLineOf, along = byte % kLineOf / Layout::kElement;
+        if (line >= lines) break;
+        const char* from = box + Layout::swizzled(byte);
+        Element* const to = d + line * pitch + along;
+        if (along + kElements <= length)
+            *reinterpret_cast<Word*>(to) = *reinterpret_cast<const Word*>(from);
+        else
+            for (int e = 0; e < length - along; ++e) to[e] = reinterpret_cast<const Element*>(from)[e];
+    }
+}
+
+template <class Config>
+__device__ void drain_box(const GemmParams& params, const char* box, const BoxPlace& place, int thread) {
+    const Strided& s = params.d_strides;
+    const u64 steps = (Config::kRowMajorD ? s.row : s.col) | s.batch;
+    const u64 bits = reinterpret_cast<u64>(params.d) | steps * BoxLayout<Config>::kElement;
+    constexpr int kLeast = BoxLayout<Config>::kElement;
+    if (bits % 16 == 0) return drain_words<Config, 16>(params, box, place, thread);
+    if (bits % 8 == 0) return drain_words<Config, 8>(params, box, place, thread);
+    if (kLeast <= 4 && bits % 4 == 0) return drain_words<Config, 4>(params, box, place, thread);
+    if constexpr (kLeast == 2) return drain_words<Config, 2>(params, box, place, thread);
+    if constexpr (kLeast == 1)
+        return bits % 2 == 0 ? drain_words<Config, 2>(params, box, place)
+                             : drain_words<Config, 1>(params, box, place, thread);
+}
+
+// The boxes of the consumers, which follow each other in shared memory from kBegin on, kStoreBytes each. Consumer c, which is
+// warpgroup c + 1, uses the named barrier c + 1.
+template <class Config, int kBegin>
+class StoreBoxes {
+    using Values = FragmentBox<Config>;
+
+  public:
+    // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators:
+    // where a tile is whole boxes the loop over them is not unrolled (four copies of an activation are tens of kilobytes of
+    // code), so it always takes the first box and moves the others up, for registers cannot be indexed.
+    template <int kStrips, class Tile>
+    __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
+                                      float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) {
+        constexpr int kAll = kStrips * (Config::kBN / 2), kStep = Values::kAccumulators;
+        [[maybe_unused]] constexpr int kUnroll = Values::kWhole ? 1 : kStrips * Values::kCount;
+        float* const all = accumulators[0];
+        Largest<Config> largest;
+#pragma unroll kUnroll
+        for (int index = 0; index < kStrips * Values::kCount; ++index) {
+            const int strip = index / Values::kCount, across = index % Values::kCount;
+            float* const d = Values::kWhole ? all : all + strip * (Config::kBN / 2) + across * kStep;
+            const int cols_left = Values::kTileCols - across * Values::kCols;
+            const int blocks = Values::kWhole || cols_left >= Values::kCols
+                                   ? Values::kBlocks
+                                   : cols_left * Values::kBlocks / Values::kCols;
+            const int i = static_cast<int>(tile.row) + row + strip * 64;
+            const int j = static_cast<int>(tile.col) + across * Values::kCols;
+            store_box(params, scalars, largest, d, blocks, {i, j, static_cast<int>(tile.batch), 0, cols_left}, index);
+            if constexpr (Values::kWhole) {
+#pragma unroll
+                for (int a = 0; a + kStep < kAll; ++a) all[a] = all[a + kStep];
+            }
+        }
+        largest.publish(params);
+    }
+
+    // Before a consumer ends: its boxes must not go away while the copy engine reads them.
+    __device__ static void finish() {
+        if constexpr (Config::kBulkStore)
+            if (threadIdx.x % kWarpgroupThreads == 0) bulk_store_wait_read<0>();
+    }
+
+  private:
+    __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
+                                     float* d, int blocks, BoxPlace place, int index) {
+        const int thread_of_block = fresh_thread(), consumer = thread_of_block / kWarpgroupThreads - 1;
+        const int thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
+        const bool leader = thread == 0;
+        char* const box = dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
+        const FragmentBox<Config> values = {
+            params, scalars, lane, place.batch, place.row + thread / kWarpThreads * 16 + lane / 4, place.col};
+        values.finish(d, d + Config::kBN / 4, blocks, largest);
+        // At a tile's begin all boxes: how many the tile before had may be odd.
+        if (Config::kBulkStore && leader)
+            index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
+        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is free
+        fill_box<Config>(d, blocks, box, thread);
+        if (Config::kBulkStore) async_proxy_fence();
+        named_barrier<kWarpgroupThreads>(consumer + 1);  // the box is full
+        if (Config::kBulkStore && blocks == Values::kBlocks) {
+            if (leader) {
+                bulk_store(params.d_map, shared_address(box), Config::kRowMajorD ? place.col : place.row,
+                           Config::kRowMajorD ? place.row : place.col, place.batch);
+            }
+        } else {
+            const i64 d_cols = Config::kGate == kGateNone ? params.n : params.n / 2;
+            place.rows = static_cast<int>(params.m - place.row < 64 ? params.m - place.row : 64);
+            if (d_cols - place.col < place.cols) place.cols = static_cast<int>(d_cols - place.col);
+            if (place.cols > Values::kCols) place.cols = Values::kCols;
+            drain_box<Config>(params, box, place, thread);
+        }
+        if (Config::kBulkStore && leader) bulk_store_commit();  // an empty group counts, too
+    }
+};
+
+}  // namespace carat_kernel

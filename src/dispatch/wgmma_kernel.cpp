@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/wgmma_kernel.hpp"
+
+#include <algorithm>
+
+#include "dispatch/bulk_map.hpp"
+#include "dispatch/ladder.hpp"
+#include "dispatch/runtime.hpp"
+#include "shared/tile_walk.h"
+
+namespace carat {
+namespace {
+
+constexpr int64_t kLineBytes = 128;   // kStageDepth elements of 16 bits
+constexpr int kRegistersOfAll = 512;  // of the threads of the same number in the four warpgroups that a block may have
+
+const char* text(bool value) {
+    return value ? "true" : "false";
+}
+
+// setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
+std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
+    if (block.consumers == 3) return {32, 160};
+    const int producer = by_threads ? 104 : 40;
+    // Launched with 168 a thread, which is what there is to share.
+    return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
+}
+
+// wants_staging() of kernels/epilogue/staged.cuh.
+bool is_staged(const Problem& p) {
+    return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
+}
+
+CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily& family, const WgmmaBlock& block,
+                       const Target& target, const BulkMaps& maps) {
+    const int cluster_m = std::max(config.cluster_m, 1), cluster_n = std::max(config.cluster_n, 1);
+    const int blocks = cluster_m * cluster_n;
+    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t clusters =
+        ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.d_cols(), tile_cols(p, config) * cluster_n) * batch;
+    const int64_t most = family.specialized ? target.units / blocks : kMaxGridX;
+    const bool boxes = family.specialized || is_staged(p);
+
+    CudaKernel kernel;
+    kernel.include = family.include;
+    kernel.function = family.function;
+    kernel.parameters = "BulkGemmParams";
+    kernel.constants = epilogue_constants(p);
+    kernel.shape.threads = unsigned(128 * (block.consumers + (family.specialized ? 1 : 0)));
+    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
+    kernel.shape.cluster_x = unsigned(blocks);
+    kernel.shape.dynamic_shared_bytes =
+        unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
+    kernel.shape.programmatic = family.programmatic;
+    // Rung 8 names no strip: 2048 rows.
+    const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
+    if (clusters <= INT32_MAX)
+        kernel.walk = carat_shared::make_tile_walk(p.m, p.d_cols(), batch, config.bm * cluster_m,
+                                                   int(tile_cols(p, config)) * cluster_n, strip);
+    const auto constant = [&](const char* name, const std::string& value) {
+        kernel.constants.emplace_back(name, value);
+    };
+    const auto number = [&](const char* name, int value) { constant(name, std::to_string(value)); };
+    number("kThreads", int(kernel.shape.threads));
+    number("kMinBlocks", 1);
+    number("kConsumers", block.consumers);
+    number("kFillThreads", family.specialized ? 128 : 256);
+    if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
+    if (!config.tm) number("kTM", block.strips);
+    constant("kPingPong", text(block.pingpong));
+    constant("kBulkA", text(maps.a.has_value()));
+    constant("kBulkB", text(maps.b.has_value()));
+    constant("kBulkStore", text(maps.d.has_value()));
+    if (family.specialized) {
+        const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b);
+        number("kProducerRegisters", producer);
+        number("kConsumerRegisters", consumer);
+    }
+    kernel.must_not_spill = true;
+    if (maps.a || maps.b || maps.d) kernel.bulk = maps;
+    return kernel;
+}
+
+}  // namespace
+
+BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
+    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int parts_a = std::max(config.cluster_n, 1);
+    const int parts_b = std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
+    const cuda::TensorMapDesc a =
+        operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, config.bm / parts_a);
+    const cuda::TensorMapDesc b =
+        operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, config.bn / parts_b);
+    BulkMaps maps;
+    if (takes_bulk(a)) maps.a = a;
+    if (takes_bulk(b)) maps.b = b;
+    if (stores) maps.d = store_map(p);
+    return maps;
+}
+
+int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBlock& block, int64_t store_bytes) {
+    // An MN-major tile is whole boxes of 64.
+    const int64_t lines_b = p.b.order == CARAT_COL_MAJOR ? config.bn : ceil_div(config.bn, 64) * 64;
+    const int64_t stage = (config.bm + lines_b) * kLineBytes;
+    return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
+}
+
+Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config& config, Runtime& runtime,
+                                                  const WgmmaFamily& family, const WgmmaBlock& block) {
+    std::vector<CudaKernel> kernels;
+    Config alone = config;  // only the copy engine writes to other blocks of a cluster
+    if (config.cluster_m) alone.cluster_m = alone.cluster_n = 1;
+    BulkMaps maps = bulk_maps(p, config, family.specialized);
+    const bool whole = maps.a && maps.b;
+    if (!whole) maps = bulk_maps(p, alone, family.specialized);
+    if (maps.a || maps.b || maps.d) {
+        kernels.push_back(make_kernel(p, whole ? config : alone, family, block, runtime.target, maps));
+        if (!whole) kernels.back().config = alone;
+    }
+    kernels.push_back(make_kernel(p, alone, family, block, runtime.target, {}));
+    kernels.back().config = alone;
+    return prepare_cuda(p, config, kernels, runtime);
+}
+
+}  // namespace carat

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// wgmma_kernel.hpp: what the kernels that feed wgmma from a ring of stages (kernels/mainloop/stages.cuh) share on the
+// host: which operands the copy engine can take, and the block that runs a configuration.
+#pragma once
+
+#include "dispatch/cuda_kernel.hpp"
+
+namespace carat {
+
+inline constexpr int kStageDepth = 64;  // of K: 128 bytes, the swizzle's period
+
+// How a family runs its configurations.
+struct WgmmaFamily {
+    const char* include;
+    const char* function;
+    bool specialized;   // a producer warpgroup beside the consumers, persistent blocks, stores through boxes
+    bool programmatic;  // starts beside the kernel before it
+};
+
+// How a block divides a tile.
+struct WgmmaBlock {
+    int consumers = 2;  // warpgroups that multiply
+    int strips = 1;     // of 64 rows, of each
+    bool pingpong = false;
+};
+
+// The descriptors of the operands, and of D where a family stores in bulk, each where its pitches allow it.
+BulkMaps bulk_maps(const Problem& problem, const Config& config, bool stores);
+
+// Dynamic shared memory of a block. The layout is that of kernels/mainloop/stages.cuh.
+int64_t wgmma_shared_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, int64_t store_bytes);
+// What the stores of a consumer take.
+inline constexpr int64_t kStoreBytes = 16384;
+
+// The kernel that copies in bulk what can be, and for operands at odd addresses one in which threads copy all.
+Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& problem, const Config& config, Runtime& runtime,
+                                                  const WgmmaFamily& family, const WgmmaBlock& block);
+
+}  // namespace carat

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A prepared kernel on the fake driver: maps of the copy engine are encoded with the plan and only moved at a launch, and
+// operands that the engine cannot take go another way.
+#include <cstring>
+#include <thread>
+
+#include "api/validate.hpp"
+#include "cuda/device.hpp"
+#include "cuda/fake.hpp"
+#include "dispatch/rows_wgmma.hpp"
+#include "dispatch/runtime.hpp"
+#include "jit/jit.hpp"
+#include "shared/gemm_params.h"
+
+namespace carat::test {
+namespace {
+
+class ExecutableTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        static const auto compiler = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
+        if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+        driver_ = open_fake();
+        ASSERT_NE(driver_, nullptr);
+        record(*driver_) = {};
+        auto device = cuda::Device::open(*driver_, 0);
+        ASSERT_TRUE(device.ok()) << device.status().sentence();
+        runtime_.target = (*device)->target();
+        runtime_.device = *device;
+        runtime_.jit = compiler;
+        carat_problem p;
+        ASSERT_EQ(carat_problem_init(&p, 256, 256, 64, CARAT_BF16, "nt"), CARAT_SUCCESS);
+        const Problem problem = *api::validate_problem(&p);
+        const Config config = kRowV7WarpSpecialized.candidates(problem, runtime_.target)[1];
+        auto made = kRowV7WarpSpecialized.prepare(problem, config, runtime_);
+        ASSERT_TRUE(made.ok()) << made.status().sentence();
+        executable_ = std::move(*made);
+    }
+
+    static carat_operands operands_at(uintptr_t address) {
+        carat_operands o{};
+        o.struct_size = sizeof o;
+        o.alpha = 1;
+        o.a = reinterpret_cast<void*>(address);
+        o.b = reinterpret_cast<void*>(address + 0x100000);
+        o.d = reinterpret_cast<void*>(address + 0x200000);
+        return o;
+    }
+
+    ScopedEnv real_code_{"FAKE_CUDA_ANY_CODE", "1"};
+    std::unique_ptr<cuda::Driver> driver_;
+    Runtime runtime_;
+    std::unique_ptr<Executable> executable_;
+};
+
+TEST_F(ExecutableTest, MapsAreEncodedOnceAndMovedAtEachLaunch) {
+    const FakeRecord& r = record(*driver_);
+    EXPECT_EQ(r.maps_encoded, 3);  // A, B, D
+    EXPECT_EQ(r.maps_moved, 0);
+    for (int launch = 1; launch <= 4; ++launch) {
+        ASSERT_TRUE(executable_->execute(operands_at(uintptr_t(launch) << 24), nullptr).ok());
+        EXPECT_EQ(r.maps_moved, 3 * launch);
+    }
+    EXPECT_EQ(r.maps_encoded, 3);
+    EXPECT_EQ(r.launches, 4);
+}
+
+TEST_F(ExecutableTest, OperandsThatTheEngineCannotTakeGoTheOtherWay) {
+    const FakeRecord& r = record(*driver_);
+    carat_operands none = operands_at(1 << 24), odd = none, odd_d = none;
+    none.a = none.b = nullptr;  // as of alpha 0
+    odd.b = static_cast<const char*>(odd.b) + 2;
+    odd_d.d = static_cast<char*>(odd_d.d) + 8;
+    for (const carat_operands& operands : {none, odd, odd_d}) EXPECT_TRUE(executable_->execute(operands, nullptr).ok());
+    EXPECT_EQ(r.launches, 3);
+    EXPECT_EQ(r.maps_moved, 0);
+}
+
+// The fake's maps start with their address.
+bool maps_fit(const carat_shared::BulkGemmParams& params) {
+    const auto fits = [](const carat_shared::BulkMap& map, const void* operand) {
+        return std::memcmp(map.bytes, &operand, sizeof operand) == 0;
+    };
+    return fits(params.a_map, params.a) && fits(params.b_map, params.b) && fits(params.d_map, params.d);
+}
+
+TEST_F(ExecutableTest, ManyThreadsMoveTheirOwnCopies) {
+    static int fitting;
+    fitting = 0;
+    record(*driver_).on_launch = [](const void* parameters) {
+        fitting += maps_fit(*static_cast<const carat_shared::BulkGemmParams*>(parameters));
+    };
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t)
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 200; ++i)
+                EXPECT_TRUE(executable_->execute(operands_at(uintptr_t(t + 1) << 24), nullptr).ok());
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(record(*driver_).launches, 1600);
+    EXPECT_EQ(fitting, 1600);
+}
+
+}  // namespace
+}  // namespace carat::test

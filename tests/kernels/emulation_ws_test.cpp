@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper kernel on emulated threads and units: every form (cooperative, ping-pong, clusters), tiles and tails, layouts,
+// types, epilogues and ways to copy and to store; and the protocol, with copies that land early, late and at random.
+#include "kernels/host_cuda.hpp"
+// After the language.
+#include <gemm_ws.cuh>
+
+#include <gtest/gtest.h>
+
+#include "kernels/emulated_hopper.hpp"
+
+namespace carat::test {
+namespace {
+
+using host_cuda::Copies;
+using host_cuda::Order;
+
+// ---------------------------------------------------------------- configurations
+
+// Rows of D in a block's tile, consumers and strips of 64 rows of each, cluster.
+template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1>
+struct Form {
+    static constexpr int kConsumers = Consumers, kTM = Strips, kBM = 64 * Strips * (PingPong ? 1 : Consumers);
+    static constexpr bool kPingPong = PingPong;
+    static constexpr int kClusterM = ClusterM, kClusterN = ClusterN;
+    static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
+    static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
+};
+using Cooperative = Form<2, 1, false>;
+using PingPong = Form<2, 1, true>;
+
+template <bool A, bool B>
+struct Bulk {
+    static constexpr bool kBulkA = A, kBulkB = B;
+};
+
+template <class Shape, int N, int Stages, class Layout, class Types, class Copy = Bulk<true, true>,
+          class Epilogue = NoEpilogue>
+struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
+    static constexpr int kBN = N, kBK = 64, kStages = Stages;
+    static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
+    static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
+    static constexpr unsigned kSharedBytes =
+        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + Shape::kConsumers * 16384 + (Shape::kPingPong ? 16 : 0);
+
+    template <class Config>
+    static void run(const BulkGemmParams& params) {
+        carat_kernel::gemm_ws<Config>(params);
+    }
+    static inline int strip = 2;
+};
+
+using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
+using F16 = TypesOf<CARAT_F16, CARAT_F16>;
+using Bf16ToF32 = TypesOf<CARAT_BF16, CARAT_F32>;
+using F16ToBf16 = TypesOf<CARAT_F16, CARAT_BF16>;
+using Nt = LayoutOf<true, false, true>;
+
+// ---------------------------------------------------------------- results
+
+template <class Shape, class Types, bool A, bool B, bool D, class Copy>
+void expect_layout() {
+    // Row-major B goes to two blocks in boxes of 64 columns each.
+    using Config = ConfigOf<Shape, 64 * Shape::kClusterM, 3, LayoutOf<A, B, D>, Types, Copy>;
+    expect_right<Config>(130, 72, 150);
+    expect_right<Config>(64, 63, 64);
+}
+
+TEST(WsEmulation, LayoutsAndTypes) {
+    using All = Bulk<true, true>;
+    expect_layout<Cooperative, Bf16, true, true, true, All>();
+    expect_layout<PingPong, F16, true, false, true, All>();
+    expect_layout<Cooperative, Bf16ToF32, false, true, true, All>();
+    expect_layout<PingPong, Bf16, false, false, false, All>();
+    expect_layout<Cooperative, F16ToBf16, true, false, false, All>();
+    expect_layout<PingPong, Bf16ToF32, true, true, false, All>();
+    expect_layout<Form<2, 1, false, 2, 1>, Bf16, false, true, true, All>();
+    expect_layout<Form<2, 1, false, 2, 2>, Bf16, false, true, false, All>();
+}
+
+TEST(WsEmulation, OperandsThatThreadsCopy) {
+    expect_layout<Cooperative, Bf16, true, true, true, Bulk<false, false>>();
+    expect_layout<PingPong, F16, true, false, true, Bulk<false, false>>();
+    expect_layout<Cooperative, Bf16, false, false, false, Bulk<false, false>>();
+    expect_layout<PingPong, Bf16ToF32, false, true, false, Bulk<false, false>>();
+}
+
+// One in bulk, the other by threads: the pitches of a problem of which one operand is odd.
+template <class Copy>
+void expect_one_by_threads() {
+    using Config = ConfigOf<Cooperative, 64, 3, Nt, Bf16, Copy>;
+    Problem p = make_problem(Config::types, 130, 70, 201, "nt");
+    (Copy::kBulkA ? p.a.ld : p.b.ld) = 208;
+    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+    EXPECT_EQ(run<Config>(gemm, 1), "");
+}
+TEST(WsEmulation, OneOperandInBulkTheOtherByThreads) {
+    expect_one_by_threads<Bulk<true, false>>();
+    expect_one_by_threads<Bulk<false, true>>();
+}
+
+template <class Shape, int N>
+void expect_edges() {
+    using Config = ConfigOf<Shape, N, 2, Nt, Bf16>;
+    for (const int64_t m : {1, Config::kBM - 1, Config::kBM + 1, 2 * Config::kBM + 44})
+        for (const int64_t n : {1, N - 1, N, 2 * N + 9})
+            for (const int64_t k : {0, 8, 200}) expect_right<Config>(m, n, k);
+}
+
+TEST(WsEmulation, Edges) {
+    expect_edges<Cooperative, 64>();
+    expect_edges<PingPong, 16>();
+    expect_edges<Form<2, 2, true>, 48>();
+    expect_edges<Form<3, 1, false>, 32>();
+    expect_edges<Form<2, 1, false, 1, 2>, 64>();
+    expect_edges<Form<2, 2, false, 2, 1>, 80>();
+}
+
+TEST(WsEmulation, TilesOfTheRow) {
+    expect_right<ConfigOf<PingPong, 16, 4, Nt, Bf16>>(200, 100, 330);
+    expect_right<ConfigOf<PingPong, 256, 4, Nt, Bf16>>(200, 300, 330);
+    expect_right<ConfigOf<Form<2, 2, true>, 128, 4, Nt, Bf16>>(300, 300, 330);
+    expect_right<ConfigOf<Cooperative, 176, 4, Nt, F16>>(200, 400, 330);
+    expect_right<ConfigOf<Form<2, 2, false>, 208, 3, Nt, Bf16>>(300, 500, 200);
+    expect_right<ConfigOf<Form<2, 2, false, 2, 1>, 192, 3, Nt, Bf16>>(600, 300, 200);
+    expect_right<ConfigOf<Form<3, 1, false>, 192, 3, Nt, Bf16>>(300, 300, 200);
+    expect_right<ConfigOf<Form<2, 1, false, 2, 2>, 128, 4, Nt, Bf16>>(500, 500, 200);
+    expect_right<ConfigOf<Form<2, 1, false, 4, 1>, 128, 4, Nt, Bf16>>(500, 200, 200);
+    expect_right<ConfigOf<Cooperative, 16, 4, LayoutOf<false, true, true>, Bf16>>(200, 100, 200);
+    expect_right<ConfigOf<Cooperative, 208, 3, LayoutOf<true, true, true>, Bf16>>(200, 300, 200);
+}
+
+TEST(WsEmulation, StripsEitherWay) {
+    using Config = ConfigOf<PingPong, 16, 2, Nt, Bf16>;
+    for (const int strip : {1, 2, 3, 100, -1, -2, -3, -100}) {
+        Config::strip = strip;
+        expect_right<Config>(64 * 5, 16 * 4 + 1, 40, 3);
+    }
+    Config::strip = 2;
+}
+
+template <class Shape>
+void expect_batches() {
+    using Config = ConfigOf<Shape, 64, 2, Nt, Bf16>;
+    for (const bool shared_b : {false, true}) {
+        Problem p = make_problem(Config::types, 130, 72, 72, "nt");
+        set_batch(p, 3, 16);
+        if (shared_b) p.b.batch_stride = 0;
+        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<Config>(gemm, 2), "");
+    }
+}
+TEST(WsEmulation, BatchesAndSharedOperands) {
+    expect_batches<Cooperative>();
+    expect_batches<PingPong>();
+    expect_batches<Form<2, 1, false, 2, 1>>();
+}
+
+// D of every alignment: by the engine, and in words of 16 down to 1 byte.
+template <class Types, bool D>
+void expect_pitches() {
+    using Config = ConfigOf<Cooperative, 64, 2, LayoutOf<true, false, D>, Types>;
+    using ByThreads = WithoutBulkStore<Config>;
+    for (const int64_t more : {0, 1, 2, 4, 8}) {
+        Problem p = make_problem(Config::types, 72, 64, 72, "nt", D);
+        p.d.ld = (p.d.ld + 15) / 16 * 16 + more;
+        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<ByThreads>(gemm, 1), "");
+        Problem tail = p;
+        tail.m = 67, tail.n = 61;
+        GemmCase cut(tail, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<ByThreads>(cut, 1), "");
+    }
+}
+TEST(WsEmulation, DOfEveryPitch) {
+    expect_pitches<Bf16, true>();
+    expect_pitches<Bf16, false>();
+    expect_pitches<Bf16ToF32, true>();
+    expect_pitches<Bf16ToF32, false>();
+}
+
+// ---------------------------------------------------------------- protocol
+
+// Several tiles a block, more steps than stages, odd counts of both, tiles of a cluster that lie outside of D.
+template <class Shape, class Copy = Bulk<true, true>>
+void expect_protocol() {
+    using Config = ConfigOf<Shape, 64, 2, Nt, Bf16, Copy>;
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
+        for (const Order order : {Order::forward, Order::backward, Order::shuffled})
+            for (unsigned seed = 1; seed <= (copies == Copies::random ? 2 : 1); ++seed) {
+                Launch launch;
+                launch.order = order, launch.copies = copies, launch.seed = seed;
+                expect_right<Config>(3 * Shape::kBM, 2 * 64 + 1, 200, 1, launch);
+            }
+}
+TEST(WsProtocol, Cooperative) {
+    expect_protocol<Cooperative>();
+    expect_protocol<Cooperative, Bulk<false, false>>();
+    expect_protocol<Cooperative, Bulk<true, false>>();
+}
+TEST(WsProtocol, PingPong) {
+    expect_protocol<PingPong>();
+    expect_protocol<PingPong, Bulk<false, true>>();
+    expect_protocol<Form<2, 1, true, 2, 1>>();
+}
+TEST(WsProtocol, Clusters) {
+    expect_protocol<Form<2, 1, false, 2, 1>>();
+    expect_protocol<Form<2, 1, false, 1, 2>>();
+    expect_protocol<Form<2, 1, false, 2, 2>>();
+    expect_protocol<Form<2, 1, false, 1, 4>>();
+}
+
+// ---------------------------------------------------------------- epilogues and what must not be read
+
+template <carat_gate Gate, carat_bias Bias, bool C>
+struct Everything {
+    static constexpr bool kDeviceScalars = true, kHasC = C, kClamp = true, kAmax = true;
+    static constexpr int kBias = Bias, kActivation = Gate == CARAT_GATE_NONE ? CARAT_ACT_RELU : CARAT_ACT_SILU;
+    static constexpr int kGate = Gate, kOutScale = CARAT_OUT_SCALE_ROW;
+};
+
+template <class Shape, int N, class Types, bool D, class Epilogue, class Copy = Bulk<true, true>>
+void expect_everything() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types, Copy, Epilogue>;
+    for (const int64_t n : {72, 208}) {
+        Problem p = make_problem(Config::types, 140, n, 80, Config::layout(), D);
+        set_pitch(p, Pitch::eights);
+        if (Epilogue::kHasC) add_c(p, carat_dtype(Config::kTypeC));
+        p.epilogue.scalars_on_device = 1;
+        p.epilogue.gate = carat_gate(Epilogue::kGate);
+        add_bias(p, carat_bias(Epilogue::kBias), carat_dtype(Config::kTypeBias));
+        p.epilogue.activation = carat_activation(Epilogue::kActivation);
+        p.epilogue.clamp = 1, p.epilogue.clamp_lo = 3, p.epilogue.clamp_hi = 30;
+        p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+        p.epilogue.amax = 1;
+        GemmCase gemm(p, Epilogue::kGate ? Data::normal : Data::integers, 7, 2, Epilogue::kHasC ? -1 : 0,
+                      Copy::kBulkA ? Place::aligned : Place::one_off);
+        EXPECT_EQ(run<Config>(gemm, 1), "");
+    }
+}
+
+struct Bf16WithF32C : Bf16 {
+    static constexpr int kTypeC = CARAT_F32, kTypeBias = CARAT_F32;
+};
+
+TEST(WsEmulation, Epilogues) {
+    expect_everything<Cooperative, 64, Bf16, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, true>>();
+    expect_everything<Cooperative, 64, Bf16WithF32C, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true>>();
+    expect_everything<PingPong, 48, F16, false, Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true>>();
+    expect_everything<Cooperative, 64, Bf16ToF32, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, false>>();
+    expect_everything<PingPong, 64, F16, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, true>, Bulk<false, false>>();
+}
+
+TEST(WsEmulation, Gates) {
+    using Interleaved = Everything<CARAT_GATE_INTERLEAVED, CARAT_BIAS_N, true>;
+    using Split = Everything<CARAT_GATE_SPLIT, CARAT_BIAS_N, true>;
+    expect_everything<Cooperative, 128, Bf16, true, Interleaved>();
+    expect_everything<PingPong, 64, Bf16, true, Interleaved>();
+    expect_everything<PingPong, 64, Bf16ToF32, false, Interleaved>();
+    expect_everything<Cooperative, 128, Bf16, true, Split>();
+    expect_everything<PingPong, 64, F16, false, Split>();
+    expect_everything<Form<2, 1, false, 2, 1>, 64, Bf16ToF32, true, Split>();
+    expect_everything<Cooperative, 64, Bf16, true, Split, Bulk<false, false>>();
+    expect_everything<Cooperative, 64, Bf16, true, Interleaved, Bulk<false, false>>();
+}
+
+struct WithC : NoEpilogue {
+    static constexpr bool kHasC = true;
+};
+
+template <class Shape, class Copy>
+void expect_not_read() {
+    using Config = ConfigOf<Shape, 64, 2, Nt, Bf16, Copy, WithC>;
+    GemmCase beta_zero = case_of<Config>(130, 72, 80);
+    carat_operands operands = beta_zero.operands();
+    operands.c = nullptr;
+    EXPECT_EQ(run<Config>(beta_zero, 1, {}, &operands), "");
+    GemmCase alpha_zero = case_of<Config>(130, 72, 80, 0, -2);
+    operands = alpha_zero.operands();
+    if (!Copy::kBulkA) operands.a = operands.b = nullptr;
+    alpha_zero.a.fill(nan_bits(CARAT_BF16)), alpha_zero.b.fill(nan_bits(CARAT_BF16));
+    EXPECT_EQ(run<Config>(alpha_zero, 1, {}, &operands), "");
+}
+
+TEST(WsEmulation, NeitherCNorAAndBAreReadInVain) {
+    expect_not_read<Cooperative, Bulk<true, true>>();
+    expect_not_read<Cooperative, Bulk<false, false>>();
+    expect_not_read<PingPong, Bulk<true, true>>();
+}
+
+}  // namespace
+}  // namespace carat::test
