@@ -45,26 +45,20 @@ struct MmaPipeline {
                CopyB::aligned(params.b, bs.col, bs.row, bs.batch, params.n / kRunsB, params.k);
     }
 
-    // The copies of one run of B's columns.
-    static __device__ CopyB columns(const GemmParams& params, i64 depth, const Tile& tile, int run) {
-        const Strided& s = params.b_strides;
-        const i64 extent = params.n / kRunsB;
-        return CopyB(static_cast<const unsigned short*>(params.b) + tile.batch * s.batch + run * extent * s.col, s.col,
-                     s.row, extent, depth, tile.col * (kGated / kRunsB), 0, static_cast<int>(threadIdx.x));
-    }
-
     // A tile's operands on their way to the stages, 64 of K at a time.
     struct Copies {
         CopyA a;
-        CopyB b, up;  // up: of two runs the second. (An array of them would be put in local memory.)
+        CopyB b;
+        i64 to_second_run;  // of B's columns, if there are two
 
         __device__ Copies(const GemmParams& params, i64 depth, const Tile& tile)
             : a(static_cast<const unsigned short*>(params.a) + tile.batch * params.a_strides.batch,
                 params.a_strides.row, params.a_strides.col, params.m, depth, tile.row, 0,
                 static_cast<int>(threadIdx.x)),
-              b(columns(params, depth, tile, 0)) {
-            if constexpr (kRunsB == 2) up = columns(params, depth, tile, 1);
-        }
+              b(static_cast<const unsigned short*>(params.b) + tile.batch * params.b_strides.batch,
+                params.b_strides.col, params.b_strides.row, params.n / kRunsB, depth, tile.col * (kGated / kRunsB), 0,
+                static_cast<int>(threadIdx.x)),
+              to_second_run(params.n / 2 * params.b_strides.col) {}
 
         // The part of a stage that goes along with one of its kSteps steps; none with the last.
         template <bool kAligned>
@@ -73,20 +67,20 @@ struct MmaPipeline {
             const int first = kPasses * step / (kSteps - 1), end = kPasses * (step + 1) / (kSteps - 1);
 #pragma unroll
             for (int pass = first; pass < (step == kSteps - 1 ? first : end); ++pass) {
-                constexpr int kFirstUp = CopyA::kPasses + CopyB::kPasses;
+                constexpr int kSecondRun = CopyA::kPasses + CopyB::kPasses;
                 if (pass < CopyA::kPasses)
                     a.template copy_pass<kAligned>(pass, stage);
-                else if (kRunsB == 1 || pass < kFirstUp)
+                else if (kRunsB == 1 || pass < kSecondRun)
                     b.template copy_pass<kAligned>(pass - CopyA::kPasses, stage + CopyA::kBytes);
                 else
-                    up.template copy_pass<kAligned>(pass - kFirstUp, stage + CopyA::kBytes + CopyB::kBytes);
+                    b.template copy_pass<kAligned>(pass - kSecondRun, stage + CopyA::kBytes + CopyB::kBytes,
+                                                   to_second_run);
             }
         }
         __device__ void commit() {
             cp_async_commit_group();
             a.advance();
             b.advance();
-            if constexpr (kRunsB == 2) up.advance();
         }
     };
 
