@@ -120,6 +120,13 @@ __device__ float output_value(const GemmParams& params, float v, i64 batch, i64 
     return v;
 }
 
+// The scale of values of which `top` is the largest: what they are divided by to fill the range of the type.
+template <int kType>
+__device__ float computed_scale(float top) {
+    const float scale = top / largest_finite<kType>();
+    return scale == 0.0f ? 1.0f : scale;
+}
+
 // The largest |v| that a thread has seen. The bits of |v| order as integers do, with NaN above infinity, and a maximum
 // does not depend on the order.
 template <class Config>

@@ -57,15 +57,16 @@ class TileCopy {
     }
 
     // tile: the shared address of the tile. Each pass copies one chunk a thread; 0 <= pass < kPasses makes the tile.
-    __device__ void copy_async(int pass, unsigned tile) const {
-        cp_async_16(tile + place(pass), source(pass), inside(pass) > 0);
+    // further: elements from there to a second operand of the same extents and strides, which is copied instead.
+    __device__ void copy_async(int pass, unsigned tile, i64 further = 0) const {
+        cp_async_16(tile + place(pass), source(pass) + further, inside(pass) > 0);
     }
 
-    __device__ Chunk load(int pass) const {
-        const unsigned short* from = source(pass);
+    __device__ Chunk load(int pass, i64 further = 0) const {
+        const unsigned short* from = source(pass) + further;
         const int count = inside(pass);
         const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
-        if (count == 8 && (shift == 0 || (from - shift >= begin_ && from - shift + 16 <= end_)))
+        if (count == 8 && (shift == 0 || (from - shift >= begin_ + further && from - shift + 16 <= end_ + further)))
             return cut_out(reinterpret_cast<const Chunk*>(from - shift), shift);
         Chunk chunk = {};
 #pragma unroll
@@ -79,11 +80,11 @@ class TileCopy {
 
     // The one way or the other.
     template <bool kAligned>
-    __device__ void copy_pass(int pass, unsigned tile) const {
+    __device__ void copy_pass(int pass, unsigned tile, i64 further = 0) const {
         if constexpr (kAligned)
-            copy_async(pass, tile);
+            copy_async(pass, tile, further);
         else
-            store(pass, tile, load(pass));
+            store(pass, tile, load(pass, further));
     }
 
     // The whole tile at once: several loads of each thread are on their way together.

@@ -82,6 +82,24 @@ __device__ void store_pair(void* to, i64 index, float first, float second) {
         *reinterpret_cast<unsigned*>(static_cast<unsigned short*>(to) + index) = pack_pair<kType>(first, second);
 }
 
+// Elements index to index + 3; the address must be a multiple of their size together.
+template <int kType>
+__device__ void store_quad(void* to, i64 index, const float (&values)[4]) {
+    struct alignas(8) Words {
+        unsigned words[2];
+    };
+    if constexpr (kType == kTypeF32)
+        *reinterpret_cast<float4*>(static_cast<float*>(to) + index) =
+            make_float4(values[0], values[1], values[2], values[3]);
+    else if constexpr (type_bytes(kType) == 1)
+        *reinterpret_cast<unsigned*>(static_cast<unsigned char*>(to) + index) =
+            pack_pair_8bit<kType>(values[0], values[1]) |
+            static_cast<unsigned>(pack_pair_8bit<kType>(values[2], values[3])) << 16;
+    else
+        *reinterpret_cast<Words*>(static_cast<unsigned short*>(to) + index) = {
+            {pack_pair<kType>(values[0], values[1]), pack_pair<kType>(values[2], values[3])}};
+}
+
 // The largest finite value of an 8-bit type.
 template <int kType>
 __device__ constexpr float largest_finite() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dispatch/rows_cpu.hpp"
+#include "dispatch/rows_gemm_mma.hpp"
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
 #include "dispatch/rows_wgmma.hpp"
@@ -17,6 +18,7 @@ std::span<const Row> registry() {
     // Copied on first use, when every row's own file has been initialised.
     static const std::vector<Row> table = {
         kRowWs,
+        kRowMma,
         // kernels/ladder
         kRowV8Cluster,
         kRowV7WarpSpecialized,

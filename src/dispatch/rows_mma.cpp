@@ -4,15 +4,14 @@
 #include <algorithm>
 
 #include "dispatch/cuda_kernel.hpp"
-#include "dispatch/ladder.hpp"
+#include "dispatch/mma_cost.hpp"
 #include "dispatch/runtime.hpp"
 
 namespace carat {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kLineBytes = 128;  // 64 elements of K or MN (kernels/mainloop/tile_copy.cuh)
-constexpr int kPaddedLine = kLineBytes + 16, kBuffersV4 = 2;
+constexpr int kPaddedLine = kMmaLineBytes + 16, kBuffersV4 = 2;
 constexpr int kMaxStages = 4, kMinStages = 3;
 
 void require(const Problem& p, const Target& target, Requirements& r) {
@@ -27,7 +26,7 @@ int64_t lines(const Config& config) {
 
 int64_t shared_bytes(const Config& config) {
     const bool v4 = config.stages == 0;
-    return lines(config) * (v4 ? kBuffersV4 * kPaddedLine : config.stages * kLineBytes);
+    return lines(config) * (v4 ? kBuffersV4 * kPaddedLine : config.stages * kMmaLineBytes);
 }
 
 std::vector<Config> v4_candidates(const Problem& p, const Target& target) {
@@ -42,7 +41,7 @@ std::vector<Config> v5_candidates(const Problem& p, const Target& target) {
     std::vector<Config> configs;
     for (const auto& [bm, bn] : kTiles) {
         Config config = rung_config("v5_mma", p, bm, bn, 64);
-        const int64_t fit = target.shared_bytes_per_block / (lines(config) * kLineBytes);
+        const int64_t fit = target.shared_bytes_per_block / (lines(config) * kMmaLineBytes);
         if (fit < kMinStages) continue;
         config.stages = int(std::min<int64_t>(fit, kMaxStages));
         configs.push_back(config);
@@ -52,50 +51,22 @@ std::vector<Config> v5_candidates(const Problem& p, const Target& target) {
 
 // ---------------------------------------------------------------- cost
 
-// Tensor cores, in FLOP a clock of an SM. On Hopper the warp-wide instructions reach 0.64 of the rate that wgmma has (ncu:
-// a pipe that is 74 % busy does 0.47), and rung 5 uses 0.9 of that in its loop. Before Hopper they are the tensor cores'
-// own rate.
-struct TensorRate {
-    double full, warp_wide;
-};
-TensorRate tensor_rate(const Target& target) {
-    return target.cc_major >= 9 ? TensorRate{4096, 0.58 * 4096} : TensorRate{2048, 2048};
-}
-
-// Both rungs: every warp reads its rows of A and columns of B from shared memory once for 64 of K, and every byte of a
-// tile is written there once.
-TileCost tile_cost(const Config& config, const Target& target, int warp_rows) {
-    constexpr double kPortBytes = 128, kFirstLoadClk = 1500, kStartClk = 4000, kStoreBytesPerClk = 32;
-    const int warps_down = config.bm / warp_rows, warp_cols = config.bn / (kWarps / warps_down);
-    const TensorRate rate = tensor_rate(target);
-    TileCost cost;
-    cost.math = "tensor cores";
-    cost.flops_per_clk = rate.full;
-    cost.math_clk = 2.0 * config.bm * config.bn * config.bk / rate.warp_wide;
-    cost.global_bytes = double(lines(config)) * kLineBytes;
-    cost.shared_clk = (kWarps * (warp_rows + warp_cols) + double(lines(config))) * kLineBytes / kPortBytes;
-    cost.start_clk = kStartClk;
-    cost.around_clk = kFirstLoadClk + double(config.bm) * config.bn * info(config.d).bits / 8 / kStoreBytesPerClk;
-    return cost;
+TileCost rung_cost(const Config& config, const Target& target) {
+    constexpr int kWarpRows = 64;
+    const int warps_across = kWarps / (config.bm / kWarpRows);
+    return warp_mma_cost(config, target, config.bn, {kWarpRows, config.bn / warps_across, kWarps});
 }
 
 Prediction v4_predict(const Problem& p, const Config& config, const Target& target) {
-    TileCost cost = tile_cost(config, target, 64);
+    TileCost cost = rung_cost(config, target);
     // Assumed: the fragments of a step are loaded, then multiplied, with nothing between to overlap: the pipes add up.
     cost.math_clk += cost.shared_clk;
     return predict_pipes(p, config, target, cost);
 }
 
-// What copy_async() asks of an operand (kernels/mainloop/tile_copy.cuh); the address is not known yet.
-bool has_whole_chunks(const carat_matrix& x, Extents extents) {
-    const int64_t contiguous = x.order == CARAT_ROW_MAJOR ? extents.cols : extents.rows;
-    return contiguous % 8 == 0 && x.ld % 8 == 0 && x.batch_stride % 8 == 0;
-}
-
 Prediction v5_predict(const Problem& p, const Config& config, const Target& target) {
-    TileCost cost = tile_cost(config, target, 64);
-    if (!has_whole_chunks(p.a, {p.m, p.k}) || !has_whole_chunks(p.b, {p.k, p.n}))
-        cost.copy_clk = double(lines(config)) * kElementCopyClk;
+    TileCost cost = rung_cost(config, target);
+    if (!has_whole_chunks(p)) cost.copy_clk = double(lines(config)) * kElementCopyClk;
     return predict_pipes(p, config, target, cost);
 }
 

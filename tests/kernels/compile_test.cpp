@@ -7,6 +7,7 @@
 
 #include "core/log.hpp"
 #include "dispatch/registry.hpp"
+#include "dispatch/rows_gemm_mma.hpp"
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
 #include "dispatch/rows_wgmma.hpp"
@@ -77,6 +78,22 @@ std::vector<Problem> representative_16bit_problems() {
             of_16bit(f32_problem(64, 64, 64, "tn", false), CARAT_F16, CARAT_F16), all, other};
 }
 
+// What only the production kernels take of 16-bit operands: gates, narrow types of D, computed scales, any C.
+std::vector<Problem> general_16bit_problems() {
+    Problem gated = of_16bit(f32_problem(64, 256, 64, "nt"), CARAT_BF16, CARAT_BF16);
+    gated.epilogue.gate = CARAT_GATE_INTERLEAVED, gated.epilogue.activation = CARAT_ACT_SILU;
+    Problem split = of_16bit(f32_problem(64, 256, 64, "nn", false), CARAT_F16, CARAT_F16);
+    split.epilogue.gate = CARAT_GATE_SPLIT, split.epilogue.activation = CARAT_ACT_GELU_ERF;
+    add_c(split, CARAT_F32), add_bias(split, CARAT_BIAS_N, CARAT_BF16);
+    split.epilogue.amax = 1;
+    Problem s8 = of_16bit(f32_problem(64, 256, 64, "tn"), CARAT_BF16, CARAT_S8);
+    s8.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+    Problem all = split;
+    all.d.dtype = CARAT_E4M3;
+    all.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128, all.epilogue.clamp = 1;
+    return {gated, split, s8, all};
+}
+
 // What a block of a kernel takes, by its design.
 struct Design {
     int threads;
@@ -91,6 +108,8 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
         return Design{c.bm * c.bn / (c.tm * c.tn), buffers * 4 * c.bk * (c.bm + 4 + c.bn + 4)};
     if (c.family == "v4_wmma") return Design{256, 0, 2 * 144 * (c.bm + c.bn)};
     if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
+    if (c.family == "mma")
+        return Design{32 * (c.bm / c.tm) * (c.bn * parts / c.tn), 0, c.stages * 128 * (c.bm + c.bn * parts)};
     // Stages with two barriers each, and 16 KB for the stores of each of two consumers unless they go from registers.
     const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
     const bool boxes = staged || (c.family != "v6_wgmma" && p.d.dtype != CARAT_F32 && p.d.ld % 8 == 0);
@@ -118,8 +137,9 @@ void expect_fits(const Problem& problem, const Kernel& kernel, Runtime& runtime)
     }
 }
 
-// Every kernel that takes one of the problems, on a GPU of that compute capability; returns how many.
-int expect_all_fit(const std::vector<Problem>& problems, int cc_major) {
+// Every kernel (of one family, if named) that takes one of the problems, on a GPU of that compute capability; returns how
+// many.
+int expect_all_fit(const std::vector<Problem>& problems, int cc_major, const std::string& family = "") {
     std::string warnings;
     log::set_callback([](carat_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
                       &warnings, CARAT_LOG_WARN);
@@ -127,6 +147,7 @@ int expect_all_fit(const std::vector<Problem>& problems, int cc_major) {
     int kernels = 0;
     for (const Problem& problem : problems)
         for (const Kernel& kernel : cuda_kernels(problem, runtime.target)) {
+            if (!family.empty() && kernel.config.family != family) continue;
             expect_fits(problem, kernel, runtime);
             ++kernels;
         }
@@ -155,6 +176,14 @@ TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnHopper) {
 
 TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
     EXPECT_GE(expect_all_fit(representative_16bit_problems(), 8), 12);
+}
+
+TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnHopper) {
+    EXPECT_GE(expect_all_fit(general_16bit_problems(), 9, "mma"), 16);
+}
+
+TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnAmpere) {
+    EXPECT_GE(expect_all_fit(general_16bit_problems(), 8, "mma"), 14);
 }
 
 std::vector<std::byte> cubin_of(const std::string& body, const std::string& arch) {
@@ -277,12 +306,77 @@ TEST(KernelRows, TensorCoreTilesAndStagesFollowTheSharedMemory) {
     EXPECT_EQ(names(48 << 10), "");
 }
 
+TEST(KernelRows, MmaRefusesWithASentence) {
+    const Target hopper = find_gpu("h200").value(), ampere = find_gpu("a100").value();
+    const auto refused = [](carat_dtype in, carat_dtype out, const Target& target, auto change) {
+        Problem p = of_16bit(f32_problem(8, 8, 8), in, out);
+        change(p);
+        return refusal(p, target, kRowMma);
+    };
+    const auto nothing = [](Problem&) {};
+    for (const carat_dtype out : {CARAT_F32, CARAT_F16, CARAT_BF16, CARAT_S8, CARAT_E4M3, CARAT_E5M2}) {
+        EXPECT_EQ(refused(CARAT_BF16, out, hopper, nothing), "");
+        const bool fp8 = out == CARAT_E4M3 || out == CARAT_E5M2;
+        EXPECT_EQ(refused(CARAT_F16, out, ampere, nothing).find("rounds to FP8") != std::string::npos, fp8);
+    }
+    const auto expect_refused = [&](const char* part, auto change) {
+        const std::string sentence = refused(CARAT_BF16, CARAT_BF16, hopper, change);
+        EXPECT_NE(sentence.find(part), std::string::npos) << "'" << sentence << "' lacks '" << part << "'";
+    };
+    expect_refused("both be f16 or both bf16", [](Problem& p) { p.b.dtype = CARAT_F16; });
+    expect_refused("D must be", [](Problem& p) { p.d.dtype = CARAT_S32; });
+    expect_refused("C must be", [](Problem& p) { p.c.dtype = CARAT_E4M3; });
+    expect_refused("bias must be", [](Problem& p) { add_bias(p, CARAT_BIAS_N, CARAT_F64); });
+    expect_refused("compute mode", [](Problem& p) { p.compute = CARAT_COMPUTE_FAST; });
+    expect_refused("groups", [](Problem& p) { p.mode = CARAT_GROUPED; });
+    expect_refused("no scales", [](Problem& p) { p.scale_a.recipe = CARAT_SCALE_ROW_WISE; });
+    expect_refused("dense", [](Problem& p) { p.sparsity = CARAT_SPARSE_B_24; });
+}
+
+TEST(KernelRows, MmaTilesFollowTheSharedMemoryAndTheProblem) {
+    const auto tiles = [](Problem p, int64_t shared, auto change) {
+        Target target = find_gpu("h200").value();
+        target.shared_bytes_per_block = shared;
+        change(p);
+        std::string text;
+        for (const Config& c : kRowMma.candidates(p, target)) text += fmt::format("{}x{}_s{} ", c.bm, c.bn, c.stages);
+        return text;
+    };
+    const Problem nt = of_16bit(f32_problem(256, 256, 256, "nt"), CARAT_BF16, CARAT_BF16);
+    const auto nothing = [](Problem&) {};
+    EXPECT_EQ(tiles(nt, 227 << 10, nothing), "128x256_s4 128x128_s4 64x256_s4 64x128_s4 128x64_s4 64x64_s4 32x128_s3 ");
+    EXPECT_EQ(tiles(nt, 163 << 10, nothing), "128x256_s3 128x128_s4 64x256_s4 64x128_s3 128x64_s3 64x64_s3 32x128_s4 ");
+    EXPECT_EQ(tiles(nt, 99 << 10, nothing), "128x256_s2 128x128_s3 64x256_s2 64x128_s4 128x64_s4 64x64_s3 32x128_s4 ");
+    EXPECT_EQ(tiles(nt, 48 << 10, nothing), "64x128_s2 128x64_s2 64x64_s3 32x128_s2 ");
+    // Two stages of 128 x 256 would not hold it as f32.
+    EXPECT_EQ(tiles(nt, 99 << 10, [](Problem& p) { add_c(p); }),
+              "128x128_s3 64x256_s2 64x128_s4 128x64_s4 64x64_s3 32x128_s4 ");
+    // Boxes of 64 along M.
+    EXPECT_EQ(tiles(nt, 99 << 10, [](Problem& p) { p.a.order = CARAT_COL_MAJOR; }),
+              "128x256_s2 128x128_s3 64x256_s2 64x128_s4 128x64_s4 64x64_s3 ");
+    // Under a gate the tile of D has half of the columns; computed scales want 128.
+    const auto gate = [](Problem& p) { p.epilogue.gate = CARAT_GATE_SPLIT; };
+    const auto scaled = [](Problem& p) {
+        p.d.dtype = CARAT_S8;
+        p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+    };
+    EXPECT_EQ(tiles(nt, 163 << 10, gate), "128x128_s3 128x64_s4 64x128_s4 64x64_s3 128x32_s3 64x32_s3 32x64_s4 ");
+    EXPECT_EQ(tiles(nt, 163 << 10,
+                    [&](Problem& p) {
+                        gate(p);
+                        p.b.order = CARAT_ROW_MAJOR;
+                    }),
+              "128x128_s3 128x64_s4 64x128_s4 64x64_s3 32x64_s4 ");
+    EXPECT_EQ(tiles(nt, 163 << 10, scaled), "128x256_s3 128x128_s4 64x256_s4 64x128_s3 32x128_s4 ");
+    EXPECT_EQ(tiles(nt, 99 << 10, [&](Problem& p) { gate(p), scaled(p); }), "64x128_s2 ");
+}
+
 // Where threads have to copy element by element, explain says so and the time is longer.
 TEST(KernelRows, PitchesThatNoBulkCopyTakesAreNamed) {
     const Target gpu = find_gpu("h200").value();
     Problem even = of_16bit(f32_problem(4096, 4096, 4096), CARAT_BF16, CARAT_BF16), odd = even;
     pad(odd, 1);
-    for (const Row* row : {&kRowV5Mma, &kRowV6Wgmma, &kRowV7WarpSpecialized, &kRowV8Cluster})
+    for (const Row* row : {&kRowMma, &kRowV5Mma, &kRowV6Wgmma, &kRowV7WarpSpecialized, &kRowV8Cluster})
         for (const Config& config : row->candidates(even, gpu)) {
             const Prediction fast = row->predict(even, config, gpu), slow = row->predict(odd, config, gpu);
             EXPECT_EQ(std::string(fast.bound).find("copies by threads"), std::string::npos) << config.name();

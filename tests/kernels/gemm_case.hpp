@@ -63,11 +63,13 @@ class Buffer {
     uint32_t filling_ = 0;
 };
 
-// Bit patterns: a quiet NaN, and a NaN that nothing computes.
+// Bit patterns: a quiet NaN, and a NaN that nothing computes (of s8, which has none, -127).
 inline uint32_t nan_bits(carat_dtype dtype) {
     return dtype == CARAT_F32 ? 0x7fc00000 : dtype == CARAT_BF16 ? 0x7fc0 : 0x7e00;
 }
 inline uint32_t canary_bits(carat_dtype dtype) {
+    if (dtype == CARAT_S8) return 0x81;
+    if (dtype == CARAT_E4M3 || dtype == CARAT_E5M2) return 0xff;
     return dtype == CARAT_F32 ? 0x7fc0beef : 0x7fbe;
 }
 
@@ -76,7 +78,7 @@ class GemmCase {
     Problem problem;
     double alpha = 1, beta = 0;
     Place place = Place::one_off;
-    Buffer a, b, c, d, bias, out_scale;
+    Buffer a, b, c, d, bias, out_scale, d_scales;
     float scalars[2] = {1, 0};
 
     GemmCase(const Problem& p, Data data, unsigned seed = 1, double alpha_ = 1, double beta_ = 0,
@@ -91,6 +93,8 @@ class GemmCase {
             bias = vector(e.bias_dtype, (e.bias == CARAT_BIAS_M ? p.m : p.n) + (p.batch - 1) * e.bias_batch_stride);
         if (e.out_scale == CARAT_OUT_SCALE_TENSOR) out_scale = vector(CARAT_F32, 1);
         if (e.out_scale == CARAT_OUT_SCALE_ROW) out_scale = vector(CARAT_F32, p.m * p.batch);
+        if (e.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128)
+            d_scales = Buffer(CARAT_F32, p.batch * p.m * scale_blocks(), place, canary_bits(CARAT_F32));
         d = Buffer(p.d.dtype, footprint(p.d, {p.m, p.d_cols()}, p.batch), place, canary_bits(p.d.dtype));
     }
 
@@ -102,11 +106,16 @@ class GemmCase {
         o.alpha = alpha, o.beta = beta;
         o.bias = bias.empty() ? nullptr : bias.data();
         o.out_scale = out_scale.empty() ? nullptr : static_cast<const float*>(out_scale.data());
+        o.d_scales = d_scales.empty() ? nullptr : static_cast<float*>(d_scales.data());
         o.alpha_device = &scalars[0], o.beta_device = &scalars[1];
         return o;
     }
 
-    void clear_d() { d.fill(canary_bits(problem.d.dtype)); }
+    // And the scales that come with it.
+    void clear_d() {
+        d.fill(canary_bits(problem.d.dtype));
+        d_scales.fill(canary_bits(CARAT_F32));
+    }
     // D starts as C, for a call where they are one; `c` keeps the values for the expectation.
     void start_d_as_c() {
         const Strides cs = Problem::strides(problem.c), ds = Problem::strides(problem.d);
@@ -135,35 +144,22 @@ class GemmCase {
         };
         for_each_index(p.m * p.batch, p.flops() > 1e8, row);
         amax_ = {};
-        for (const Expected& e : expected_) {
-            amax_.least = std::max(amax_.least, e.size - e.size_error);
-            amax_.most = std::max(amax_.most, e.size + e.size_error);
+        for (const Value& v : expected_) {
+            if (std::isnan(v.v)) amax_ = {NAN, NAN};  // and it stays
+            amax_.least = std::max(amax_.least, std::fabs(v.v) - v.error);
+            amax_.most = std::max(amax_.most, std::fabs(v.v) + v.error);
         }
     }
 
-    // "" if D is right, everything around it untouched, and amax (if any) the maximum; else what is wrong first.
+    // "" if D and its computed scales are right, everything around them untouched, and amax (if any) the maximum; else what
+    // is wrong first.
     std::string verify(float amax = 0) {
         if (expected_.empty()) expect();
-        Buffer rest = d;
-        const Strides s = Problem::strides(problem.d);
-        size_t next = 0;
-        for (int64_t z = 0; z < problem.batch; ++z)
-            for (int64_t i = 0; i < problem.m; ++i)
-                for (int64_t j = 0; j < problem.d_cols(); ++j) {
-                    const int64_t at = i * s.row + j * s.col + z * s.batch;
-                    rest.set_filling(at);
-                    const Expected& want = expected_[next++];
-                    const double got = d.at(at);
-                    if (std::fabs(got - want.value) <= want.tolerance) continue;
-                    return fmt::format("D[{}, {}] of batch {} is {}, wanted {} within {} ({})", i, j, z, got,
-                                       want.value, want.tolerance, text());
-                }
-        constexpr int64_t kNone = INT64_MIN;
-        if (const int64_t at = rest.first_written(kNone); at != kNone)
-            return fmt::format("element {} around D was written ({})", at, text());
-        if (problem.epilogue.amax && !(amax_.least <= double(amax) && double(amax) <= amax_.most))
-            return fmt::format("amax is {}, wanted {} to {} ({})", amax, amax_.least, amax_.most, text());
-        return {};
+        std::string error = verify_scales();
+        if (error.empty()) error = verify_d();
+        if (error.empty() && problem.epilogue.amax && !amax_.holds(amax))
+            error = fmt::format("amax is {}, wanted {} to {}", amax, amax_.least, amax_.most);
+        return error.empty() ? error : fmt::format("{} ({})", error, text());
     }
 
     std::string text() const {
@@ -172,13 +168,83 @@ class GemmCase {
     }
 
   private:
-    struct Expected {
-        double value, tolerance;
-        double size, size_error;  // |v| before the output scale, for amax
+    static constexpr int64_t kScaleCols = 128, kNone = INT64_MIN;
+
+    // What the epilogue makes of an element before the output scale, and how far f32 may be off; 0: exact.
+    struct Value {
+        double v, error;
     };
     struct Range {
         double least = 0, most = 0;
+
+        bool holds(double x) const { return (least <= x && x <= most) || (std::isnan(least) && std::isnan(x)); }
     };
+
+    int64_t scale_blocks() const { return ceil_div(problem.d_cols(), kScaleCols); }
+
+    // `line`: a row of D, numbered over the batch.
+    const Value& expected_at(int64_t line, int64_t j) const { return expected_[size_t(line * problem.d_cols() + j)]; }
+
+    // Each computed scale: that of its 128 columns, of which NaN are no part; 1 where it would be 0.
+    std::string verify_scales() const {
+        if (d_scales.empty()) return {};
+        const double largest = info(problem.d.dtype).largest;
+        Buffer rest = d_scales;
+        for (int64_t at = 0; at < problem.batch * problem.m * scale_blocks(); ++at) {
+            rest.set_filling(at);
+            const int64_t line = at / scale_blocks(), first = at % scale_blocks() * kScaleCols;
+            Range want;
+            for (int64_t j = first; j < std::min(first + kScaleCols, problem.d_cols()); ++j) {
+                const Value& v = expected_at(line, j);
+                if (std::isnan(v.v)) continue;
+                want.least = std::max(want.least, std::fabs(v.v) - v.error);
+                want.most = std::max(want.most, std::fabs(v.v) + v.error);
+            }
+            // One rounding, of the division.
+            want = {want.least / largest * (1 - 0x1p-23), want.most / largest * (1 + 0x1p-23)};
+            const double got = d_scales.at(at);
+            if (got > 0 && (want.holds(got) || (want.least < 0x1p-149 && got == 1))) continue;
+            return fmt::format("scale {} of row {} is {}, wanted {} to {}", at % scale_blocks(), line, got, want.least,
+                               want.most);
+        }
+        const int64_t written = rest.first_written(kNone);
+        return written == kNone ? "" : fmt::format("element {} around the scales was written", written);
+    }
+
+    std::string verify_d() const {
+        Buffer rest = d;
+        const Strides s = Problem::strides(problem.d);
+        for (int64_t z = 0; z < problem.batch; ++z)
+            for (int64_t i = 0; i < problem.m; ++i)
+                for (int64_t j = 0; j < problem.d_cols(); ++j) {
+                    const int64_t at = i * s.row + j * s.col + z * s.batch;
+                    rest.set_filling(at);
+                    const Range want = allowed(expected_at(z * problem.m + i, j), z, i, j);
+                    if (!want.holds(d.at(at)))
+                        return fmt::format("D[{}, {}] of batch {} is {}, wanted {} to {}", i, j, z, d.at(at),
+                                           want.least, want.most);
+                }
+        const int64_t written = rest.first_written(kNone);
+        return written == kNone ? "" : fmt::format("element {} around D was written", written);
+    }
+
+    // What may stand in D: rounding keeps order and saturates, so whatever lies between the errors is between these. With
+    // the scale that was written, where it was computed.
+    Range allowed(const Value& v, int64_t z, int64_t i, int64_t j) const {
+        const carat_out_scale kind = problem.epilogue.out_scale;
+        const int64_t line = z * problem.m + i;
+        double want = v.v, error = v.error;
+        if (kind == CARAT_OUT_SCALE_TENSOR || kind == CARAT_OUT_SCALE_ROW) {
+            const double scale = out_scale.at(kind == CARAT_OUT_SCALE_ROW ? line : 0);
+            want *= scale, error *= std::fabs(scale);
+        }
+        if (kind == CARAT_OUT_SCALE_COMPUTED_1X128) {
+            const double scale = d_scales.at(line * scale_blocks() + j / kScaleCols);
+            want /= scale, error = error / scale + 0x1p-23 * std::fabs(want);
+        }
+        const carat_dtype type = problem.d.dtype;
+        return {round_to(type, want - error), round_to(type, want + error)};
+    }
 
     double draw() {
         if (data_ == Data::integers) return int(random_() % 9) - 4;
@@ -243,7 +309,7 @@ class GemmCase {
         return {v, data_ == Data::integers ? 0 : double(p.k + 4) * unit * total};
     }
 
-    Expected expected(int64_t z, int64_t i, int64_t j) const {
+    Value expected(int64_t z, int64_t i, int64_t j) const {
         const Problem& p = problem;
         const carat_epilogue& e = p.epilogue;
         const bool interleaved = e.gate == CARAT_GATE_INTERLEAVED;
@@ -258,21 +324,14 @@ class GemmCase {
             v *= up.value;
         }
         if (e.clamp) v = std::min(std::max(v, double(e.clamp_lo)), double(e.clamp_hi));
-        double scale = 1;
-        if (e.out_scale == CARAT_OUT_SCALE_TENSOR) scale = out_scale.at(0);
-        if (e.out_scale == CARAT_OUT_SCALE_ROW) scale = out_scale.at(i + z * p.m);
-        const double size = std::fabs(v), want = v * scale;
-        if (error == 0 && data_ == Data::integers) return {round_to(p.d.dtype, want), 0, size, 0};
-        const DtypeInfo& type = info(p.d.dtype);
-        const double before = (error + 0x1p-23 * size) * std::fabs(scale);
-        const double rounding = type.unit_roundoff * (std::fabs(want) + before) + type.smallest / 2;
-        return {want, before + rounding, size, error + 0x1p-23 * size};
+        if (error == 0 && data_ == Data::integers) return {v, 0};
+        return {v, error + 0x1p-22 * std::fabs(v)};  // of the rounded steps after the sum, and of the output scale
     }
 
     std::mt19937 random_;
     Data data_;
     std::vector<double> a_rows_, b_cols_;  // K contiguous
-    std::vector<Expected> expected_;       // row-major, batch outermost
+    std::vector<Value> expected_;          // row-major, batch outermost
     Range amax_;
 };
 

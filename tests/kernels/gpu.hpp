@@ -64,15 +64,17 @@ class DeviceCase {
           d_(device, gemm.d),
           bias_(device, gemm.bias),
           out_scale_(device, gemm.out_scale),
+          d_scales_(device, gemm.d_scales),
           small_(device, 3 * sizeof(float)) {
         reset(gemm);
     }
 
-    // D as the host has it, and amax NaN: the library must not build on what is there.
+    // D and its scales as the host has them, and amax NaN: the library must not build on what is there.
     void reset(const GemmCase& gemm) const {
         const float small[3] = {gemm.scalars[0], gemm.scalars[1], NAN};
         EXPECT_TRUE(device_.copy(small_.floats(), small, sizeof small).ok());
         EXPECT_TRUE(device_.copy(d_.base(), gemm.d.bytes.data(), gemm.d.bytes.size()).ok());
+        EXPECT_TRUE(device_.copy(d_scales_.base(), gemm.d_scales.bytes.data(), gemm.d_scales.bytes.size()).ok());
     }
 
     carat_operands operands(const GemmCase& gemm) const {
@@ -83,22 +85,24 @@ class DeviceCase {
         o.alpha = gemm.alpha, o.beta = gemm.beta;
         o.bias = gemm.bias.empty() ? nullptr : bias_.data();
         o.out_scale = gemm.out_scale.empty() ? nullptr : static_cast<const float*>(out_scale_.data());
+        o.d_scales = gemm.d_scales.empty() ? nullptr : static_cast<float*>(d_scales_.data());
         o.alpha_device = small_.floats(), o.beta_device = small_.floats() + 1;
         o.amax = gemm.problem.epilogue.amax ? small_.floats() + 2 : nullptr;
         return o;
     }
 
-    // Brings D back; gives amax.
+    // Brings D and its scales back; gives amax.
     float fetch(GemmCase& gemm) const {
         float amax = 0;
         EXPECT_TRUE(device_.copy(gemm.d.bytes.data(), d_.base(), gemm.d.bytes.size()).ok());
+        EXPECT_TRUE(device_.copy(gemm.d_scales.bytes.data(), d_scales_.base(), gemm.d_scales.bytes.size()).ok());
         EXPECT_TRUE(device_.copy(&amax, small_.floats() + 2, sizeof amax).ok());
         return amax;
     }
 
   private:
     const cuda::Device& device_;
-    DeviceMemory a_, b_, c_, d_, bias_, out_scale_, small_;
+    DeviceMemory a_, b_, c_, d_, bias_, out_scale_, d_scales_, small_;
 };
 
 struct Kernel {

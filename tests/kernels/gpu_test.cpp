@@ -106,8 +106,8 @@ Problem with_epilogue(Types types, carat_activation activation, carat_gate gate,
     carat_epilogue& e = p.epilogue;
     e.activation = activation;
     e.gate = gate;
-    // C and the bias as wide as D, or f32 beside a narrow D.
-    const carat_dtype other = variant % 4 < 2 ? p.d.dtype : CARAT_F32;
+    // C and the bias of D's type, or f32 beside a narrower D; no kernel reads those of 8 bits.
+    const carat_dtype other = variant % 4 < 2 ? (bits(p.d.dtype) == 8 ? CARAT_F16 : p.d.dtype) : CARAT_F32;
     if (variant % 2) add_c(p, other);
     if (variant % 3) add_bias(p, carat_bias(variant % 3), other);
     e.scalars_on_device = variant % 3 == 1;
@@ -144,8 +144,56 @@ TEST_F(GpuContract, GatedEpilogues) {
     std::vector<CaseSpec> specs;
     for (const carat_gate gate : {CARAT_GATE_INTERLEAVED, CARAT_GATE_SPLIT})
         for (const carat_activation activation : {CARAT_ACT_SILU, CARAT_ACT_GELU_ERF, CARAT_ACT_GELU_TANH})
-            for (int variant = 0; variant < 6; ++variant)
+            for (int variant = 0; variant < 6; ++variant) {
                 specs.push_back(epilogue_case(kF32, activation, gate, variant));
+                if (variant % 2 == activation % 2) continue;  // each is a compilation
+                specs.push_back(
+                    epilogue_case(variant % 3 ? kBf16 : Types{CARAT_F16, CARAT_F32}, activation, gate, variant));
+            }
+    expect_right(specs);
+}
+
+// Of 16-bit operands, as far as the GPU can round to them.
+std::vector<Types> narrow_types(const Target& target) {
+    std::vector<Types> types = {{CARAT_BF16, CARAT_S8}};
+    if (target.cc_major * 10 + target.cc_minor < 89) return types;
+    types.push_back({CARAT_BF16, CARAT_E4M3});
+    types.push_back({CARAT_F16, CARAT_E5M2});
+    return types;
+}
+
+TEST_F(GpuContract, NarrowOutputs) {
+    std::vector<CaseSpec> specs;
+    for (const Types types : narrow_types(runtime_.target))
+        for (int variant = 0; variant < 6; ++variant) {
+            const carat_gate gate = variant < 3   ? CARAT_GATE_NONE
+                                    : variant % 2 ? CARAT_GATE_INTERLEAVED
+                                                  : CARAT_GATE_SPLIT;
+            specs.push_back(epilogue_case(types, variant < 2 ? CARAT_ACT_NONE : CARAT_ACT_SILU, gate, variant));
+            // Exact, and beyond the range of s8.
+            Problem p = make_problem(types, 131, 264, 200, kLayouts[variant % 4], variant % 2 == 0);
+            set_pitch(p, kPitches[variant % 4]);
+            specs.push_back({p, Data::integers, 1, 0, variant % 3 ? Place::aligned : Place::one_off, variant});
+        }
+    expect_right(specs);
+}
+
+// Over whole blocks of 128 columns of D, and ends of 1 and of 72.
+TEST_F(GpuContract, ComputedScales) {
+    std::vector<CaseSpec> specs;
+    for (const Types types : narrow_types(runtime_.target))
+        for (const carat_gate gate : {CARAT_GATE_NONE, CARAT_GATE_INTERLEAVED, CARAT_GATE_SPLIT})
+            for (int variant = 0; variant < 3; ++variant) {
+                const int64_t cols = variant == 0 ? 256 : variant == 1 ? 129 : 200;
+                Problem p = make_problem(types, 130, gate == CARAT_GATE_NONE ? cols : 2 * cols, 72,
+                                         kLayouts[variant % 4], variant != 1);
+                p.epilogue.gate = gate;
+                p.epilogue.activation = gate == CARAT_GATE_NONE ? CARAT_ACT_NONE : CARAT_ACT_SILU;
+                p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+                p.epilogue.amax = variant == 2;
+                if (variant == 2) set_batch(p, 3, 8);
+                specs.push_back({p, Data::normal, 0.5, 0, variant ? Place::one_off : Place::aligned, variant});
+            }
     expect_right(specs);
 }
 

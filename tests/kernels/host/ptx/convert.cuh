@@ -6,6 +6,7 @@
 #include <shared/gemm_params.h>
 
 #include "core/convert.hpp"
+#include "core/format.hpp"
 
 namespace carat_kernel {
 
@@ -58,6 +59,14 @@ template <int kType>
 void store_pair(void* to, i64 index, float first, float second) {
     store_element<kType>(to, index, first);
     store_element<kType>(to, index + 1, second);
+}
+
+template <int kType>
+void store_quad(void* to, i64 index, const float (&values)[4]) {
+    const i64 bytes = type_bytes(kType), address = reinterpret_cast<i64>(to) + index * bytes;
+    if (address % (4 * bytes) != 0)
+        host_cuda::fail(fmt::format("a store of {} bytes at {}, no multiple of that", 4 * bytes, address));
+    for (int e = 0; e < 4; ++e) store_element<kType>(to, index + e, values[e]);
 }
 
 template <int kType>
