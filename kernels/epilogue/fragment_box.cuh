@@ -18,7 +18,7 @@ struct FragmentBox {
     static constexpr int kAccumulators = 4 * kBlocks;                   // of a lane, from each half of the tile
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
-    static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;  // of the last one
+    static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");
 
@@ -98,9 +98,7 @@ struct FragmentBox {
         constexpr int kPairBytes = 2 * type_bytes(Config::kTypeC);
         const bool pairs =
             Config::kRowMajorD && whole &&
-            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) %
-                    kPairBytes ==
-                0;
+            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) % kPairBytes == 0;
         if (pairs) {
 #pragma unroll
             for (int pair = 0; pair < 2 * kMost; ++pair) {

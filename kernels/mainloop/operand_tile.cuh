@@ -26,7 +26,7 @@ struct OperandTile {
     // operand; for this block or, of several parts, for every block of the cluster in `mask`.
     template <int kParts, int kPieces>
     __device__ static void load(unsigned to, const BulkMap& map, unsigned barrier, const int (&rows)[kPieces], int k,
-                                int batch, int part, unsigned short mask, u64 keep) {
+                                int batch, int part, unsigned short mask) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
         constexpr int kBoxRows = kKMajor ? kPartRows : 64;
         static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
@@ -40,9 +40,9 @@ struct OperandTile {
                 const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
                 const int x = kKMajor ? k : row, y = kKMajor ? row : k;
                 if constexpr (kParts == 1)
-                    bulk_load(line, map, barrier, x, y, batch, keep);
+                    bulk_load(line, map, barrier, x, y, batch);
                 else
-                    bulk_load_multicast(line, map, barrier, x, y, batch, mask, keep);
+                    bulk_load_multicast(line, map, barrier, x, y, batch, mask);
             }
     }
 

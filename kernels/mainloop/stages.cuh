@@ -63,7 +63,7 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
         const int rows[] = {static_cast<int>(tile.row)};
         Ring::TileA::template load<Config::kClusterN>(stages.a(stage), params.a_map, full, rows, depth,
                                                       params.a_strides.batch ? static_cast<int>(tile.batch) : 0,
-                                                      place.col, place.same_row(), params.keep_a);
+                                                      place.col, place.same_row());
     }
     if constexpr (Config::kBulkB) {
         int cols[kPiecesOfB<Config>];
@@ -71,7 +71,7 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
         Ring::TileB::template load<Config::kClusterM>(stages.b(stage), params.b_map, full, cols, depth,
                                                       params.b_strides.batch ? static_cast<int>(tile.batch) : 0,
-                                                      place.row, place.same_col(), params.keep_b);
+                                                      place.row, place.same_col());
     }
 }
 

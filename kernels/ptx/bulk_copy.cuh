@@ -9,29 +9,27 @@
 namespace carat_kernel {
 
 using carat_shared::BulkMap;
-using carat_shared::u64;
 
 // Fetches the descriptor itself, which costs as much as a copy the first time.
 __device__ inline void bulk_prefetch(const BulkMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// keep: what L2 is to do with the lines (shared/gemm_params.h).
-__device__ inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z, u64 keep) {
+__device__ inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
     asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-        " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
-        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(keep)
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
         : "memory");
 }
 
 // Into the same place of every CTA in `mask`, counted on each one's barrier of the same address.
 __device__ inline void bulk_load_multicast(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z,
-                                           unsigned short mask, u64 keep) {
+                                           unsigned short mask) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-        ".L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(to),
-        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask), "l"(keep)
+        " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(mask)
         : "memory");
 }
 
@@ -41,12 +39,10 @@ __device__ inline void async_proxy_fence() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// The lines leave L2 first: nothing reads them again here.
 __device__ inline void bulk_store(const BulkMap& map, unsigned from, int x, int y, int z) {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], %5;" ::"l"(&map),
-        "r"(from), "r"(x), "r"(y), "r"(z), "l"(u64(carat_shared::kKeepLeast))
-        : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+                 "r"(from), "r"(x), "r"(y), "r"(z)
+                 : "memory");
 }
 
 // Groups of stores belong to the thread that issued them.

@@ -55,10 +55,6 @@ struct alignas(128) BulkMap {
     unsigned char bytes[128];
 };
 
-// What L2 is to do with lines that the copy engine reads or writes: the words that `createpolicy` makes for the whole of an
-// access. Enumerators, as above.
-enum Keep : u64 { kKeepNormal = 0x1000000000000000, kKeepLeast = 0x12F0000000000000, kKeepMost = 0x14F0000000000000 };
-
 // How a kernel walks the tiles of D (tile_walk.h): strips of lines of tiles, step by step.
 struct TileWalk {
     int lines, steps;  // of tiles of a cluster: lines lie side by side in a strip, steps one after the other
@@ -70,7 +66,6 @@ struct TileWalk {
 // What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB and kBulkStore.
 struct BulkGemmParams : GemmParams {
     BulkMap a_map, b_map, d_map;
-    u64 keep_a, keep_b;  // Keep
     TileWalk walk;
 };
 

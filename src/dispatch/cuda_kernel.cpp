@@ -93,7 +93,7 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.keep_a, kernel.keep_b, kernel.walk, {}, nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -127,7 +127,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, way.keep_a, way.keep_b, way.walk};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, way.walk};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -144,7 +144,6 @@ class CudaExecutable final : public Executable {
     struct Way {
         cuda::LaunchShape shape;
         bool takes_maps;
-        shared::u64 keep_a, keep_b;
         shared::TileWalk walk;
         std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;

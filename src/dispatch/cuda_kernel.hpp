@@ -38,7 +38,6 @@ struct CudaKernel {
     std::vector<jit::Constant> constants;
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
-    carat_shared::u64 keep_a = carat_shared::kKeepNormal, keep_b = carat_shared::kKeepNormal;
     carat_shared::TileWalk walk = {};
     bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run

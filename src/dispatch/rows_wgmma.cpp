@@ -91,9 +91,8 @@ Result<std::unique_ptr<Executable>> v6_prepare(const Problem& p, const Config& c
     return prepare_wgmma(p, config, runtime, {"ladder/v6_wgmma.cuh", "carat_kernel::v6_wgmma", false, false}, {});
 }
 Result<std::unique_ptr<Executable>> v7_prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    return prepare_wgmma(
-        p, config, runtime,
-        {"ladder/v7_warp_specialized.cuh", "carat_kernel::v7_warp_specialized", true, false}, {});
+    return prepare_wgmma(p, config, runtime,
+                         {"ladder/v7_warp_specialized.cuh", "carat_kernel::v7_warp_specialized", true, false}, {});
 }
 Result<std::unique_ptr<Executable>> v8_prepare(const Problem& p, const Config& config, Runtime& runtime) {
     WgmmaBlock block;

@@ -98,8 +98,8 @@ int best_strip(const Problem& p, const Config& c, const Target& target) {
         width = std::min(width, lines);
         // What the clusters of a wave touch, and how often the whole of the other operand is walked.
         const int64_t strips = ceil_div(together, width * length);
-        const double wave = double(std::min(strips * width, lines) * line +
-                                   std::min(ceil_div(together, width), length) * step);
+        const double wave =
+            double(std::min(strips * width, lines) * line + std::min(ceil_div(together, width), length) * step);
         const double walks = double(ceil_div(lines, width) * length * step + lines * line);
         const double cost = wave + walks * 1e-3;
         if (cost < least * (1 - 1e-9)) least = cost, best = sign * int(width);

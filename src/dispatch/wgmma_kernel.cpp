@@ -31,15 +31,6 @@ bool is_staged(const Problem& p) {
     return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
 }
 
-// Which of the operands L2 should keep: the lines of a strip are read again at its next step, what the steps bring is not.
-// Where both fit into L2, they stay there anyway.
-void choose_keep(const Problem& p, const Target& target, CudaKernel& kernel) {
-    const double operands = 2.0 * double(p.k) * double(p.m + p.n);
-    if (operands < 0.5 * double(target.l2_bytes)) return;
-    kernel.keep_a = kernel.walk.along_n ? carat_shared::kKeepMost : carat_shared::kKeepLeast;
-    kernel.keep_b = kernel.walk.along_n ? carat_shared::kKeepLeast : carat_shared::kKeepMost;
-}
-
 CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily& family, const WgmmaBlock& block,
                        const Target& target, const BulkMaps& maps) {
     const int cluster_m = std::max(config.cluster_m, 1), cluster_n = std::max(config.cluster_n, 1);
@@ -58,15 +49,13 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.shape.threads = unsigned(128 * (block.consumers + (family.specialized ? 1 : 0)));
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
     kernel.shape.cluster_x = unsigned(blocks);
-    kernel.shape.dynamic_shared_bytes =
-        unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
+    kernel.shape.dynamic_shared_bytes = unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
     kernel.shape.programmatic = family.production;
     // Rung 8 names no strip: 2048 rows.
     const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
     if (clusters <= INT32_MAX)
         kernel.walk = carat_shared::make_tile_walk(p.m, p.d_cols(), batch, config.bm * cluster_m,
                                                    int(tile_cols(p, config)) * cluster_n, strip);
-    if (family.production) choose_keep(p, target, kernel);
     const auto constant = [&](const char* name, const std::string& value) {
         kernel.constants.emplace_back(name, value);
     };

@@ -13,8 +13,8 @@ inline constexpr int kStageDepth = 64;  // of K: 128 bytes, the swizzle's period
 struct WgmmaFamily {
     const char* include;
     const char* function;
-    bool specialized;   // a producer warpgroup beside the consumers, persistent blocks, stores through boxes
-    bool production;    // starts beside the kernel before it; is refused if it spills
+    bool specialized;  // a producer warpgroup beside the consumers, persistent blocks, stores through boxes
+    bool production;   // starts beside the kernel before it; is refused if it spills
 };
 
 // How a block divides a tile.

@@ -25,7 +25,7 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, 0, 0, {}};
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
         return at_address(operand_map(x, extents, p.batch, k_major, rows), address);
     };
@@ -35,8 +35,8 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     if (Config::kBulkB && p.k > 0)
         params.b_map = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, Config::kBN / parts_of_b);
     const int cols = Config::kBN / (Config::kGate == CARAT_GATE_NONE ? 1 : 2) * Config::kClusterN;
-    params.walk = carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols,
-                                               Config::strip);
+    params.walk =
+        carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols, Config::strip);
     if (Config::kBulkStore) params.d_map = at_address(*store_map(p), gemm.d.data());
     return params;
 }

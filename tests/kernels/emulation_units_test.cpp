@@ -72,7 +72,7 @@ TEST(HopperUnits, ACopyIsSwizzledAndZeroOutside) {
                 make_barrier();
                 if (threadIdx.x == 0) {
                     barrier_arrive_expect(kBarrier, 64 * 16 * 2);
-                    bulk_load(1024, map, kBarrier, x, y, 0, 0);
+                    bulk_load(1024, map, kBarrier, x, y, 0);
                 }
                 barrier_wait(kBarrier, 0);
                 for (int line = 0; line < 16; ++line)
@@ -121,7 +121,7 @@ TEST(HopperUnits, AMulticastReachesEveryBlock) {
         const int rank = cluster_rank();
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, 64 * 32 * 2);
-            bulk_load_multicast(unsigned(rank) * 2048, map, kBarrier, 0, rank * 16, 0, 3, 0);
+            bulk_load_multicast(unsigned(rank) * 2048, map, kBarrier, 0, rank * 16, 0, 3);
         }
         barrier_wait(kBarrier, 0);
         for (int line = 0; line < 32; ++line)
@@ -146,8 +146,8 @@ void expect_product() {
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, TileA::kBytes + TileB::kBytes);
             const int begin[] = {0};
-            TileA::template load<1>(0, map_a, kBarrier, begin, 0, 0, 0, 1, 0);
-            TileB::template load<1>(tile_b, map_b, kBarrier, begin, 0, 0, 0, 1, 0);
+            TileA::template load<1>(0, map_a, kBarrier, begin, 0, 0, 0, 1);
+            TileB::template load<1>(tile_b, map_b, kBarrier, begin, 0, 0, 0, 1);
         }
         barrier_wait(kBarrier, 0);
         const int first = warpgroup_index() * 64;
@@ -205,7 +205,7 @@ TEST(HopperMistakes, ADeadlockSaysWhoWaitsForWhat) {
         make_barrier();
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, 4096);
-            bulk_load(0, map, kBarrier, 0, 0, 0, 0);
+            bulk_load(0, map, kBarrier, 0, 0, 0);
         }
         barrier_wait(kBarrier, 0);
     };
@@ -224,7 +224,7 @@ TEST(HopperMistakes, WhatWasNotSetUp) {
         static Tensor tensor(64, 16, 64);
         static const BulkMap map = tensor.map(64, 8);
         barrier_init(kBarrier, 1);
-        bulk_load(0, map, kBarrier, 0, 0, 0, 0);
+        bulk_load(0, map, kBarrier, 0, 0, 0);
     });
     expect_error("which is not there or has ended", threads(32, Copies::late, 2), [] {
         make_barrier();
@@ -242,7 +242,7 @@ TEST(HopperMistakes, WhatWasNotWaitedFor) {
         make_barrier();
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, 1024);
-            bulk_load(0, map, kBarrier, 0, 0, 0, 0);
+            bulk_load(0, map, kBarrier, 0, 0, 0);
         }
     };
     expect_error("ended before the copy of the box at (0, 0, 0)", threads(32), load_and_leave);
@@ -290,7 +290,7 @@ TEST(HopperMistakes, AStageGivenBackTooSoonChangesTheResult) {
                 for (int step = 0; step < 2; ++step) {
                     barrier_wait(kEmpty, step ^ 1);
                     barrier_arrive_expect(kBarrier, 8192);
-                    bulk_load(0, map, kBarrier, step * 64, 0, 0, 0);
+                    bulk_load(0, map, kBarrier, step * 64, 0, 0);
                 }
                 return;
             }

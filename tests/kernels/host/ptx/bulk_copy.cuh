@@ -13,7 +13,6 @@
 namespace carat_kernel {
 
 using carat_shared::BulkMap;
-using carat_shared::u64;
 using BulkDesc = carat::cuda::TensorMapDesc;
 
 static_assert(sizeof(BulkDesc) <= sizeof(BulkMap));
@@ -91,7 +90,7 @@ inline void load_box(const Box& box, unsigned barrier, unsigned rank) {
     complete_bytes(barrier, rank, box.bytes());
 }
 
-inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z, u64) {
+inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
     const Box box(map, to, x, y, z);
     const unsigned rank = host_cuda::cluster_rank();
     host_barrier(barrier, rank, true);
@@ -100,7 +99,7 @@ inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, 
 
 // Each block has its copy when it comes.
 inline void bulk_load_multicast(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z,
-                                unsigned short mask, u64) {
+                                unsigned short mask) {
     const Box box(map, to, x, y, z);
     for (unsigned rank = 0; rank < 16; ++rank)
         if (mask >> rank & 1) host_cuda::defer([=] { load_box(box, barrier, rank); }, box.text("the multicast copy"));
