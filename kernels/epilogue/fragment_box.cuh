@@ -144,8 +144,7 @@ struct FragmentBox {
                 if (i < 4 * blocks && !(kInterleaved && i % 2) && inside(i)) largest = fmaxf(largest, fabsf(d[i]));
             for (int step = 1; step < 4; step *= 2)
                 largest = fmaxf(largest, __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(largest), step)));
-            float scale = largest / largest_finite<Config::kTypeD>();
-            if (scale == 0.0f) scale = 1.0f;
+            const float scale = computed_scale<Config::kTypeD>(largest);
             const int i_row = row + 8 * half;
             if (lane % 4 == 0 && i_row < params.m && col < d_cols())
                 params.epilogue.d_scales[(i64(batch) * params.m + i_row) * scales_of_row + col / 128] = scale;
