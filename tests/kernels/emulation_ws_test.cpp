@@ -330,7 +330,8 @@ template <class Shape, int N, class Types, bool D, carat_gate Gate = CARAT_GATE_
 void expect_computed_scales() {
     using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types, Bulk<true, true>, ComputedScales<Gate>>;
     for (const int64_t cols : {256, 129, 200}) {
-        Problem p = make_problem(Config::types, 140, Gate ? 2 * cols : cols, 72, Config::layout(), D);
+        Problem p =
+            make_problem(Config::types, 140, Gate == CARAT_GATE_NONE ? cols : 2 * cols, 72, Config::layout(), D);
         set_pitch(p, Pitch::eights);
         p.d.ld = (p.d.ld + 15) / 16 * 16;
         p.epilogue.gate = Gate;
