@@ -20,6 +20,7 @@ struct FragmentBox {
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
     static constexpr bool kWhole = kLastCols == kCols;
+    static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");
 
     const GemmParams& params;
@@ -34,12 +35,7 @@ struct FragmentBox {
     __device__ void finish(float* d, float* up, int blocks, Largest<Config>& largest) const {
         linear(d, blocks, 0);
         if constexpr (kSplit) linear(up, blocks, 1);
-#pragma unroll
-        for (int i = 0; i < kAccumulators; ++i) {
-            if (i >= 4 * blocks || (kInterleaved && i % 2 == 1)) continue;
-            d[i] = activated_value<Config>(params, d[i], kInterleaved ? d[i + 1] : kSplit ? up[i] : 0.0f);
-            if (Config::kAmax && inside(i)) largest.note(d[i]);
-        }
+        activate_all(d, up, blocks, largest);
         if constexpr (Config::kOutScale == kOutScaleTensor)
             scale(d, blocks, params.epilogue.out_scale[0], params.epilogue.out_scale[0]);
         if constexpr (Config::kOutScale == kOutScaleRow) {
@@ -50,12 +46,8 @@ struct FragmentBox {
     }
 
   private:
-    static __device__ int clamped(int at, i64 extent) {
-        return at < extent ? at : static_cast<int>(extent) - 1;
-    }
-    __device__ int d_cols() const {
-        return static_cast<int>(Config::kGate == kGateNone ? params.n : params.n / 2);
-    }
+    static __device__ int clamped(int at, i64 extent) { return at < extent ? at : static_cast<int>(extent) - 1; }
+    __device__ int d_cols() const { return static_cast<int>(Config::kGate == kGateNone ? params.n : params.n / 2); }
     // Whether accumulator i belongs to an element of D.
     __device__ bool inside(int i) const {
         const int right = kInterleaved ? i / 4 * 4 + lane % 4 : i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -124,6 +116,30 @@ struct FragmentBox {
             const i64 at =
                 Config::kBias == kBiasM ? clamped(row + 8 * i, params.m) : clamped(j + i / 2 * 8 + i % 2, params.n);
             bias[i] = load_element<Config::kTypeBias>(params.epilogue.bias, place + at);
+        }
+    }
+
+    // In turns: left alone, the compiler works on so many exponentials at once that it spills (68 bytes for 256 x 128 tiles
+    // with GELU). A turn takes the first accumulators, and all move up by as many, for registers cannot be indexed.
+    __device__ void activate_all(float* d, float* up, int blocks, Largest<Config>& largest) const {
+        constexpr int kMost = Config::kActivation > kActRelu ? 8 : kAccumulators;
+        const int count = 4 * blocks, turn = kMost < count ? kMost : count;
+#pragma unroll 1
+        for (int first = 0; first < count; first += turn) {
+            float done[kMost];
+#pragma unroll
+            for (int i = 0; i < kMost; ++i) {
+                if (i >= turn || (kInterleaved && i % 2 == 1)) continue;
+                done[i] = activated_value<Config>(params, d[i], kInterleaved ? d[i + 1] : kSplit ? up[i] : 0.0f);
+                if (Config::kAmax && inside(first + i)) largest.note(done[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < kAccumulators; ++i) {
+                if (i >= count) continue;
+                const bool left = i + turn < count;
+                if (left || !(kInterleaved && i % 2 == 1)) d[i] = left ? d[i + turn] : done[i + turn - count];
+                if (kSplit && left) up[i] = up[i + turn];
+            }
         }
     }
 

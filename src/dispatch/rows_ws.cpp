@@ -54,6 +54,11 @@ WgmmaBlock block_of(const Config& config) {
     return block;
 }
 
+// Of a consumer's thread.
+int accumulators(const Config& config) {
+    return block_of(config).strips * config.bn / 2;
+}
+
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
     config.stages = 1;
@@ -224,7 +229,7 @@ std::vector<Config> ws_configs(const Problem& p, const Target& target) {
                 Config c = make_config(p, rows, cols, cluster, target);
                 const bool alone = c.cluster_m * c.cluster_n == 1;
                 // Copies by threads need registers, and reach no other block.
-                if (!bulk && (!alone || block_of(c).consumers != 2 || c.bm * c.bn > 128 * 256)) continue;
+                if (!bulk && (!alone || block_of(c).consumers != 2 || accumulators(c) > 128)) continue;
                 if (c.stages < kMinStages || !suits(p, c)) continue;
                 // Blocks without a tile of their own are for nothing.
                 if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))
