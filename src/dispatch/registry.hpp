@@ -66,6 +66,7 @@ struct Row {
     std::vector<Config> (*candidates)(const Problem&, const Target&);
     Prediction (*predict)(const Problem&, const Config&, const Target&);
     Result<std::unique_ptr<Executable>> (*prepare)(const Problem&, const Config&, Runtime&);
+    bool by_name = false;  // a rung of the ladder that another row does better: never the library's own choice
 };
 
 // In priority order: at equal predicted time the earlier row wins; the last one is the reference.

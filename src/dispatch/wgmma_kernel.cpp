@@ -21,7 +21,7 @@ const char* text(bool value) {
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
 std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
     if (block.consumers == 3) return {24, 160};
-    const int producer = by_threads ? 104 : 24;
+    const int producer = by_threads ? 136 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
 }
