@@ -96,9 +96,10 @@ struct FragmentBox {
         const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};
         constexpr int kPairBytes = 2 * type_bytes(Config::kTypeC);
-        const bool pairs =
-            Config::kRowMajorD && whole &&
-            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) % kPairBytes == 0;
+        // The up half of a split gate may begin at an odd column.
+        const i64 steps = s.row | s.batch | j;
+        const bool pairs = Config::kRowMajorD && whole &&
+                           (reinterpret_cast<u64>(params.c) | steps * (kPairBytes / 2)) % kPairBytes == 0;
         if (pairs) {
 #pragma unroll
             for (int pair = 0; pair < 2 * kMost; ++pair) {
@@ -144,8 +145,7 @@ struct FragmentBox {
                 if (i < 4 * blocks && !(kInterleaved && i % 2) && inside(i)) largest = fmaxf(largest, fabsf(d[i]));
             for (int step = 1; step < 4; step *= 2)
                 largest = fmaxf(largest, __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(largest), step)));
-            float scale = largest / largest_finite<Config::kTypeD>();
-            if (scale == 0.0f) scale = 1.0f;
+            const float scale = computed_scale<Config::kTypeD>(largest);
             const int i_row = row + 8 * half;
             if (lane % 4 == 0 && i_row < params.m && col < d_cols())
                 params.epilogue.d_scales[(i64(batch) * params.m + i_row) * scales_of_row + col / 128] = scale;

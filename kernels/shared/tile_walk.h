@@ -18,8 +18,9 @@ constexpr TileWalk make_tile_walk(i64 m, i64 d_cols, i64 batch, int cluster_rows
     const int down = static_cast<int>((m + cluster_rows - 1) / cluster_rows);
     const int across = static_cast<int>((d_cols + cluster_cols - 1) / cluster_cols);
     const bool along_n = strip > 0;
-    return {along_n ? down : across, along_n ? across : down, down * across * static_cast<int>(batch),
-            along_n ? strip : -strip, along_n};
+    const int lines = along_n ? down : across, width = along_n ? strip : -strip;
+    return {lines, along_n ? across : down, down * across * static_cast<int>(batch), width < lines ? width : lines,
+            along_n};
 }
 
 // Unsigned: a division is half as long.

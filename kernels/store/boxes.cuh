@@ -150,7 +150,7 @@ __device__ void drain_box(const GemmParams& params, const char* box, const BoxPl
     if (kLeast <= 4 && bits % 4 == 0) return drain_words<Config, 4>(params, box, place, thread);
     if constexpr (kLeast == 2) return drain_words<Config, 2>(params, box, place, thread);
     if constexpr (kLeast == 1)
-        return bits % 2 == 0 ? drain_words<Config, 2>(params, box, place)
+        return bits % 2 == 0 ? drain_words<Config, 2>(params, box, place, thread)
                              : drain_words<Config, 1>(params, box, place, thread);
 }
 

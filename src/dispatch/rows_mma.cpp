@@ -105,6 +105,7 @@ const Row kRowV4Wmma = {"v4_wmma",
                         v4_candidates,
                         v4_predict,
                         v4_prepare,
+                        nullptr,
                         true};
 
 const Row kRowV5Mma = {"v5_mma",
@@ -115,6 +116,7 @@ const Row kRowV5Mma = {"v5_mma",
                        v5_candidates,
                        v5_predict,
                        v5_prepare,
+                       nullptr,
                        true};
 
 }  // namespace carat

@@ -110,6 +110,7 @@ const Row kRowV6Wgmma = {"v6_wgmma",
                          v6_candidates,
                          v6_predict,
                          v6_prepare,
+                         nullptr,
                          true};
 
 const Row kRowV7WarpSpecialized = {
@@ -121,6 +122,7 @@ const Row kRowV7WarpSpecialized = {
     v7_candidates,
     specialized_predict,
     v7_prepare,
+    nullptr,
     true};
 
 const Row kRowV8Cluster = {
@@ -132,6 +134,7 @@ const Row kRowV8Cluster = {
     v8_candidates,
     specialized_predict,
     v8_prepare,
+    nullptr,
     true};
 
 }  // namespace carat

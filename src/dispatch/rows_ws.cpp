@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kFamily = "sm90_ws";
 constexpr int kStripRows = 64;  // of D: one wgmma
-constexpr int kMaxStages = 12;
+// One stage is multiplied while another one is filled.
+constexpr int kMinStages = 2, kMaxStages = 12;
 constexpr size_t kCandidates = 16;
 
 // ---------------------------------------------------------------- what it takes
@@ -212,6 +213,17 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
     return configs;
 }
 
+// Any order of tiles, and any stages that fit.
+bool has(const Problem& p, const Config& config, const Target& target) {
+    const bool fits = wgmma_shared_bytes(p, config, block_of(config), kStoreBytes) <= target.shared_bytes_per_block;
+    if (config.strip == 0 || config.stages < kMinStages || !fits) return false;
+    for (Config known : ws_configs(p, target)) {
+        known.strip = config.strip, known.stages = config.stages;
+        if (known == config) return true;
+    }
+    return false;
+}
+
 Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& config, Runtime& runtime) {
     return prepare_wgmma(p, config, runtime, {"gemm_ws.cuh", "carat_kernel::gemm_ws", true, true}, block_of(config));
 }
@@ -230,7 +242,7 @@ std::vector<Config> ws_configs(const Problem& p, const Target& target) {
                 const bool alone = c.cluster_m * c.cluster_n == 1;
                 // Copies by threads need registers, and reach no other block.
                 if (!bulk && (!alone || block_of(c).consumers != 2 || c.bm * c.bn > 128 * 256)) continue;
-                if (c.stages < 2 || !suits(p, c)) continue;
+                if (c.stages < kMinStages || !suits(p, c)) continue;
                 // Blocks without a tile of their own are for nothing.
                 if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))
                     continue;
@@ -249,6 +261,7 @@ const Row kRowWs = {kFamily,
                     require,
                     candidates,
                     predict,
-                    prepare};
+                    prepare,
+                    has};
 
 }  // namespace carat

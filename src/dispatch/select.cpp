@@ -33,7 +33,16 @@ Considered consider_row(const Row& row, const Problem& problem, const Target& ta
     for (const Config& config : row.candidates(problem, target))
         if (wanted_config(config, row, kernel))
             result.candidates.push_back({&row, config, row.predict(problem, config, target)});
-    if (result.candidates.empty()) result.refusal = "it has no tile for this shape";
+    if (!result.candidates.empty()) return result;
+    const auto config = Config::parse(kernel);
+    if (config.ok() && row.has != nullptr && row.has(problem, *config, target))
+        result.candidates.push_back({&row, *config, row.predict(problem, *config, target)});
+    else
+        result.refusal = config.ok() ? fmt::format(
+                                           "it has no configuration {} for this problem: see what it has with "
+                                           "`carat explain --kernel {} --candidates`",
+                                           kernel, row.name)
+                                     : "it has no tile for this shape";
     return result;
 }
 

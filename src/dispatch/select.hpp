@@ -26,7 +26,8 @@ struct Selection {
     const Candidate* winner = nullptr;   // into `considered`
 };
 
-// `kernel`: "" for the library's choice, a row's name, or a full configuration name. Never fails: see select().
+// `kernel`: "" for the library's choice, a row's name, or a full configuration name, which need not be a candidate if the
+// row has it. Never fails: see select().
 Selection consider(const Problem& problem, const Target& target, std::string_view kernel = {});
 // Every candidate, the best predicted first; or NOT_SUPPORTED with each row's reason, or INVALID_VALUE for an unknown
 // `kernel`. Never empty.

@@ -6,12 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "api/validate.hpp"
+#include "dispatch/rows_ws.hpp"
 
 namespace carat {
 namespace {
@@ -88,6 +90,53 @@ TEST(Select, ForcedKernels) {
     EXPECT_EQ(select(p, h200(), "nonsense").status().code(), CARAT_INVALID_VALUE);
     // The name of a configuration that this problem has no candidate of.
     EXPECT_EQ(select(p, h200(), "v1_shared_f32_f32_f32_nn_32x32x32").status().code(), CARAT_NOT_SUPPORTED);
+}
+
+// The Hopper row offers its 16 best, but has every tile in every order and with any stages that fit.
+TEST(Select, AFullNameNeedNotBeACandidate) {
+    const Problem p = problem(4096, 4096, 4096, CARAT_BF16);
+    const std::vector<Config> offered = kRowWs.candidates(p, h200());
+    const auto is_offered = [&](const std::string& name) {
+        return std::any_of(offered.begin(), offered.end(), [&](const Config& c) { return c.name() == name; });
+    };
+    const std::string types = "sm90_ws_bf16_bf16_bf16_nt_";
+    for (const char* rest : {"128x16x64_s10_c1x1_rm4", "128x16x64_s2_c1x1_rn1", "64x16x64_s19_c1x1_pp_rm1000000",
+                             "256x208x64_s2_c2x2_rm3", "192x160x64_s3_c1x2_rn2147483647"}) {
+        const std::string name = types + rest;
+        EXPECT_FALSE(is_offered(name)) << name;
+        const auto chosen = select(p, h200(), name);
+        ASSERT_TRUE(chosen.ok()) << chosen.status().sentence();
+        EXPECT_EQ(chosen->row->name, std::string("sm90_ws"));
+        EXPECT_EQ(chosen->config.name(), name);
+        EXPECT_GT(chosen->prediction.us, 0);
+    }
+    // One stage, more than fit, no order, tiles and forms that it does not have, and K of another depth.
+    for (const char* rest :
+         {"128x256x64_s1_c1x1_rm4", "128x256x64_s5_c1x1_rm4", "128x256x64_s4_c1x1", "128x250x64_s4_c1x1_rm4",
+          "64x256x64_s4_c1x1_rm4", "128x256x32_s4_c1x1_rm4", "128x256x64_s4_c4x1_rm4", "128x256x64_s4_c1x1_k2_rm4"}) {
+        const Status status = select(p, h200(), types + rest).status();
+        EXPECT_EQ(status.code(), CARAT_NOT_SUPPORTED) << rest;
+        EXPECT_NE(status.sentence().find("sm90_ws: it has no configuration " + types + rest), std::string::npos)
+            << status.sentence();
+    }
+}
+
+TEST(Select, AFullNameMustSuitTheProblem) {
+    const std::string tile = "128x96x64_s4_c1x1_rm4", cluster = "128x128x64_s4_c2x1_rm4";
+    const auto code = [](const Problem& p, const std::string& name) { return select(p, h200(), name).status().code(); };
+    const Problem nt = problem(512, 512, 512, CARAT_BF16), nn = problem(512, 512, 512, CARAT_BF16, "nn");
+    EXPECT_EQ(code(nt, "sm90_ws_bf16_bf16_bf16_nt_" + tile), CARAT_SUCCESS);
+    EXPECT_EQ(code(nn, "sm90_ws_bf16_bf16_bf16_nt_" + tile), CARAT_NOT_SUPPORTED);
+    EXPECT_EQ(code(nt, "sm90_ws_f16_f16_f16_nt_" + tile), CARAT_NOT_SUPPORTED);
+    // Row-major B comes in boxes of 64 columns.
+    EXPECT_EQ(code(nn, "sm90_ws_bf16_bf16_bf16_nn_" + tile), CARAT_NOT_SUPPORTED);
+    EXPECT_EQ(code(nt, "sm90_ws_bf16_bf16_bf16_nt_" + cluster), CARAT_SUCCESS);
+    Problem odd = nt;
+    odd.a.ld = 513;  // threads copy A, and reach no other block
+    EXPECT_EQ(code(odd, "sm90_ws_bf16_bf16_bf16_nt_" + cluster), CARAT_NOT_SUPPORTED);
+    EXPECT_EQ(code(odd, "sm90_ws_bf16_bf16_bf16_nt_" + tile), CARAT_SUCCESS);
+    Target ampere = *find_gpu("a100");
+    EXPECT_EQ(select(nt, ampere, "sm90_ws_bf16_bf16_bf16_nt_" + tile).status().code(), CARAT_NOT_SUPPORTED);
 }
 
 TEST(Registry, RowsAreNamedOnceAndEndInTheReference) {

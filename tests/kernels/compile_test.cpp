@@ -11,6 +11,7 @@
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
 #include "dispatch/rows_wgmma.hpp"
+#include "dispatch/rows_ws.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -110,6 +111,13 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
     if (c.family == "mma")
         return Design{32 * (c.bm / c.tm) * (c.bn * parts / c.tn), 0, c.stages * 128 * (c.bm + c.bn * parts)};
+    if (c.family == "sm90_ws") {
+        // As below, but always 16 KB for the stores of each consumer, and a barrier each where they take turns.
+        const int consumers = c.bm == 192 ? 3 : 2;
+        const int64_t cols_b = p.b.order == CARAT_ROW_MAJOR ? ceil_div(c.bn, 64) * 64 : c.bn;
+        return Design{128 * (1 + consumers), 0,
+                      c.stages * (128 * (c.bm + cols_b) + 16) + consumers * (16384 + (c.pingpong ? 8 : 0))};
+    }
     // Stages with two barriers each, and 16 KB for the stores of each of two consumers unless they go from registers.
     const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
     const bool boxes = staged || (c.family != "v6_wgmma" && p.d.dtype != CARAT_F32 && p.d.ld % 8 == 0);
@@ -137,23 +145,32 @@ void expect_fits(const Problem& problem, const Kernel& kernel, Runtime& runtime)
     }
 }
 
-// Every kernel (of one family, if named) that takes one of the problems, on a GPU of that compute capability; returns how
-// many.
-int expect_all_fit(const std::vector<Problem>& problems, int cc_major, const std::string& family = "") {
+struct Compilation {
+    Problem problem;
+    Kernel kernel;
+};
+
+// Nothing to warn of, either.
+void expect_fit(const std::vector<Compilation>& all, Runtime& runtime) {
     std::string warnings;
     log::set_callback([](carat_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
                       &warnings, CARAT_LOG_WARN);
-    Runtime runtime = planning_runtime(cc_major);
-    int kernels = 0;
-    for (const Problem& problem : problems)
-        for (const Kernel& kernel : cuda_kernels(problem, runtime.target)) {
-            if (!family.empty() && kernel.config.family != family) continue;
-            expect_fits(problem, kernel, runtime);
-            ++kernels;
-        }
+    for (const auto& [problem, kernel] : all) expect_fits(problem, kernel, runtime);
     log::set_callback(nullptr, nullptr, CARAT_LOG_OFF);
     EXPECT_EQ(warnings, "");
-    return kernels;
+}
+
+// Every kernel (of one family, if named, else of all but the Hopper kernel, which has tests of its own) that takes one of
+// the problems, on a GPU of that compute capability; returns how many.
+int expect_all_fit(const std::vector<Problem>& problems, int cc_major, const std::string& family = "") {
+    Runtime runtime = planning_runtime(cc_major);
+    std::vector<Compilation> all;
+    for (const Problem& problem : problems)
+        for (const Kernel& kernel : cuda_kernels(problem, runtime.target))
+            if (family.empty() ? kernel.row->name != std::string(kRowWs.name) : kernel.config.family == family)
+                all.push_back({problem, kernel});
+    expect_fit(all, runtime);
+    return int(all.size());
 }
 
 class KernelCompile : public testing::Test {
@@ -185,6 +202,113 @@ TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnHop
 TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnAmpere) {
     EXPECT_GE(expect_all_fit(general_16bit_problems(), 8, "mma"), 14);
 }
+
+// ---------------------------------------------------------------- the Hopper kernel, in pieces that processes share
+
+// One of its kernels for each tile that it has for a problem, in another cluster each.
+std::vector<Kernel> ws_tiles(const Problem& p, const Target& target) {
+    std::vector<std::vector<Kernel>> of_tile;
+    for (const Config& c : ws_configs(p, target)) {
+        const Config* last = of_tile.empty() ? nullptr : &of_tile.back()[0].config;
+        if (!last || c.bm != last->bm || c.bn != last->bn || c.pingpong != last->pingpong) of_tile.emplace_back();
+        of_tile.back().push_back({&kRowWs, c});
+    }
+    std::vector<Kernel> tiles;
+    for (const std::vector<Kernel>& clusters : of_tile) tiles.push_back(clusters[tiles.size() % clusters.size()]);
+    return tiles;
+}
+
+constexpr int kWsPieces = 9;
+class WsTilesCompile : public KernelCompile, public testing::WithParamInterface<int> {};
+
+TEST_P(WsTilesCompile, FitWithoutSpills) {
+    Runtime runtime = planning_runtime();
+    const Problem p = make_problem(kBf16, 512, 512, 512, "nt");
+    const std::vector<Kernel> tiles = ws_tiles(p, runtime.target);
+    EXPECT_GE(tiles.size(), 40u);
+    std::vector<Compilation> piece;
+    for (size_t i = size_t(GetParam()); i < tiles.size(); i += kWsPieces) piece.push_back({p, tiles[i]});
+    expect_fit(piece, runtime);
+}
+INSTANTIATE_TEST_SUITE_P(Hopper, WsTilesCompile, testing::Range(0, kWsPieces));
+
+struct WsProblem {
+    const char* name;
+    Problem problem;
+};
+std::vector<WsProblem> ws_problems() {
+    std::vector<WsProblem> all;
+    const auto add = [&](const char* name, Types types, const char* layout, bool row_major, auto change) {
+        Problem p = make_problem(types, 512, 512, 512, layout, row_major);
+        change(p);
+        all.push_back({name, p});
+    };
+    const auto plain = [](Problem&) {};
+    const auto activation = [](carat_activation kind) { return [=](Problem& p) { p.epilogue.activation = kind; }; };
+    const auto gated = [](carat_gate gate) {
+        return [=](Problem& p) { p.epilogue.gate = gate, p.epilogue.activation = CARAT_ACT_SILU; };
+    };
+    const auto scaled = [](carat_gate gate) {
+        return [=](Problem& p) {
+            p.epilogue.gate = gate, p.epilogue.activation = gate ? CARAT_ACT_SILU : CARAT_ACT_NONE;
+            p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+        };
+    };
+    const auto everything = [](carat_gate gate) {
+        return [=](Problem& p) {
+            add_c(p, CARAT_F32), add_bias(p, CARAT_BIAS_N, CARAT_F32);
+            p.epilogue.gate = gate, p.epilogue.activation = CARAT_ACT_GELU_ERF;
+            p.epilogue.scalars_on_device = 1;
+            p.epilogue.clamp = 1, p.epilogue.amax = 1;
+            p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+        };
+    };
+    const auto odd = [&](auto change) { return [=](Problem& p) { change(p), pad(p, 1); }; };
+    constexpr Types kF16 = {CARAT_F16, CARAT_F16}, kF32D = {CARAT_BF16, CARAT_F32};
+    constexpr Types kE4m3 = {CARAT_BF16, CARAT_E4M3}, kS8 = {CARAT_F16, CARAT_S8};
+    add("nn", kF16, "nn", true, plain);
+    add("tn", kBf16, "tn", true, plain);
+    add("tt_column", kBf16, "tt", false, plain);
+    add("f32_row", kF32D, "nt", true, plain);
+    add("f32_column", kF32D, "nt", false, plain);
+    add("c_bias_silu", kBf16, "nt", true,
+        [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
+    add("gelu_erf", kBf16, "nt", true, activation(CARAT_ACT_GELU_ERF));
+    add("gate_interleaved", kBf16, "nt", true, gated(CARAT_GATE_INTERLEAVED));
+    add("gate_split", kBf16, "nt", true, gated(CARAT_GATE_SPLIT));
+    add("scaled_e4m3", kE4m3, "nt", true, scaled(CARAT_GATE_NONE));
+    add("scaled_s8_interleaved", kS8, "nt", false, scaled(CARAT_GATE_INTERLEAVED));
+    add("scaled_e4m3_split", kE4m3, "nt", true, scaled(CARAT_GATE_SPLIT));
+    add("odd", kBf16, "nn", true, odd(plain));
+    add("everything", kBf16, "nt", true, everything(CARAT_GATE_NONE));
+    add("everything_interleaved", kF32D, "nn", false, everything(CARAT_GATE_INTERLEAVED));
+    add("everything_split", kF16, "nt", true, everything(CARAT_GATE_SPLIT));
+    add("everything_odd", kBf16, "tt", true, odd(everything(CARAT_GATE_NONE)));
+    return all;
+}
+
+// The smallest tile, the largest that the problem has of each form, and one between.
+class WsEpiloguesCompile : public KernelCompile, public testing::WithParamInterface<WsProblem> {};
+
+TEST_P(WsEpiloguesCompile, FitWithoutSpills) {
+    Runtime runtime = planning_runtime();
+    const Problem& p = GetParam().problem;
+    const auto accumulators = [](const Config& c) { return c.bm * c.bn / (c.pingpong ? 1 : c.bm == 192 ? 3 : 2); };
+    std::vector<Kernel> tiles = ws_tiles(p, runtime.target);
+    std::stable_sort(tiles.begin(), tiles.end(),
+                     [&](const Kernel& x, const Kernel& y) { return accumulators(x.config) < accumulators(y.config); });
+    std::vector<Compilation> all;
+    const auto add_largest = [&](bool pingpong) {
+        for (size_t i = tiles.size(); i-- > 0;)
+            if (tiles[i].config.pingpong == pingpong) return all.push_back({p, tiles[i]});
+    };
+    add_largest(false), add_largest(true);
+    all.push_back({p, tiles.at(0)}), all.push_back({p, tiles[tiles.size() / 2]});
+    EXPECT_GE(all.size(), 3u);
+    expect_fit(all, runtime);
+}
+INSTANTIATE_TEST_SUITE_P(Hopper, WsEpiloguesCompile, testing::ValuesIn(ws_problems()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 std::vector<std::byte> cubin_of(const std::string& body, const std::string& arch) {
     jit::Request request;

@@ -54,6 +54,14 @@ using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
 using F16 = TypesOf<CARAT_F16, CARAT_F16>;
 using Bf16ToF32 = TypesOf<CARAT_BF16, CARAT_F32>;
 using F16ToBf16 = TypesOf<CARAT_F16, CARAT_BF16>;
+// D of 8 bits; C and the bias, which no kernel reads in 8 bits, of the operands' type.
+template <carat_dtype In, carat_dtype Out>
+struct NarrowOf : TypesOf<In, Out> {
+    static constexpr int kTypeC = In, kTypeBias = In;
+};
+using Bf16ToE4m3 = NarrowOf<CARAT_BF16, CARAT_E4M3>;
+using F16ToE5m2 = NarrowOf<CARAT_F16, CARAT_E5M2>;
+using Bf16ToS8 = NarrowOf<CARAT_BF16, CARAT_S8>;
 using Nt = LayoutOf<true, false, true>;
 
 // ---------------------------------------------------------------- results
@@ -177,6 +185,33 @@ TEST(WsEmulation, DOfEveryPitch) {
     expect_pitches<Bf16, false>();
     expect_pitches<Bf16ToF32, true>();
     expect_pitches<Bf16ToF32, false>();
+    expect_pitches<Bf16ToE4m3, true>();
+    expect_pitches<Bf16ToS8, false>();
+}
+
+// Its box is 128 columns: tiles of a part of one, of one, of one and a part, and of two; pitches of D for the engine (of
+// row-major D) and for threads.
+template <class Shape, int N, class Types, bool D>
+void expect_narrow() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types>;
+    for (const int64_t pitch : {16, 1}) {
+        Problem p = make_problem(Config::types, 140, 336, 72, Config::layout(), D);
+        set_pitch(p, Pitch::eights);
+        p.d.ld = (p.d.ld + 15) / 16 * 16 + pitch;
+        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<Config>(gemm, 1), "");
+    }
+}
+TEST(WsEmulation, DOf8Bits) {
+    expect_narrow<Cooperative, 128, Bf16ToE4m3, true>();
+    expect_narrow<Cooperative, 64, F16ToE5m2, true>();
+    expect_narrow<PingPong, 192, Bf16ToS8, true>();
+    expect_narrow<PingPong, 256, Bf16ToE4m3, false>();
+    expect_narrow<Form<2, 2, false>, 176, F16ToE5m2, true>();
+    expect_narrow<Form<2, 2, true>, 64, Bf16ToS8, false>();
+    expect_narrow<Form<3, 1, false>, 160, Bf16ToE4m3, true>();
+    expect_narrow<Form<2, 1, false, 2, 1>, 128, F16ToE5m2, false>();
+    expect_right<ConfigOf<Cooperative, 128, 2, Nt, Bf16ToS8, Bulk<false, false>>>(140, 300, 72);
 }
 
 // ---------------------------------------------------------------- protocol
@@ -212,11 +247,11 @@ TEST(WsProtocol, Clusters) {
 
 // ---------------------------------------------------------------- epilogues and what must not be read
 
-template <carat_gate Gate, carat_bias Bias, bool C>
+template <carat_gate Gate, carat_bias Bias, bool C, carat_out_scale OutScale = CARAT_OUT_SCALE_ROW>
 struct Everything {
     static constexpr bool kDeviceScalars = true, kHasC = C, kClamp = true, kAmax = true;
     static constexpr int kBias = Bias, kActivation = Gate == CARAT_GATE_NONE ? CARAT_ACT_RELU : CARAT_ACT_SILU;
-    static constexpr int kGate = Gate, kOutScale = CARAT_OUT_SCALE_ROW;
+    static constexpr int kGate = Gate, kOutScale = OutScale;
 };
 
 template <class Shape, int N, class Types, bool D, class Epilogue, class Copy = Bulk<true, true>>
@@ -231,7 +266,7 @@ void expect_everything() {
         add_bias(p, carat_bias(Epilogue::kBias), carat_dtype(Config::kTypeBias));
         p.epilogue.activation = carat_activation(Epilogue::kActivation);
         p.epilogue.clamp = 1, p.epilogue.clamp_lo = 3, p.epilogue.clamp_hi = 30;
-        p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+        p.epilogue.out_scale = carat_out_scale(Epilogue::kOutScale);
         p.epilogue.amax = 1;
         GemmCase gemm(p, Epilogue::kGate ? Data::normal : Data::integers, 7, 2, Epilogue::kHasC ? -1 : 0,
                       Copy::kBulkA ? Place::aligned : Place::one_off);
@@ -251,6 +286,20 @@ TEST(WsEmulation, Epilogues) {
     expect_everything<PingPong, 64, F16, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, true>, Bulk<false, false>>();
 }
 
+TEST(WsEmulation, EpiloguesOfDOf8Bits) {
+    using Row = Everything<CARAT_GATE_NONE, CARAT_BIAS_N, true>;
+    using Tensor = Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true, CARAT_OUT_SCALE_TENSOR>;
+    using GatedTensor = Everything<CARAT_GATE_INTERLEAVED, CARAT_BIAS_N, false, CARAT_OUT_SCALE_TENSOR>;
+    using SplitRow = Everything<CARAT_GATE_SPLIT, CARAT_BIAS_N, true>;
+    expect_everything<Cooperative, 64, Bf16ToE4m3, true, Row>();
+    expect_everything<PingPong, 128, Bf16ToS8, false, Tensor>();
+    expect_everything<Form<2, 2, true>, 192, F16ToE5m2, true, Row>();
+    expect_everything<Cooperative, 256, Bf16ToE4m3, true, GatedTensor>();
+    expect_everything<PingPong, 128, Bf16ToS8, true, GatedTensor>();
+    expect_everything<Form<2, 2, false>, 64, F16ToE5m2, false, SplitRow>();
+    expect_everything<PingPong, 128, Bf16ToE4m3, true, SplitRow, Bulk<false, false>>();
+}
+
 TEST(WsEmulation, Gates) {
     using Interleaved = Everything<CARAT_GATE_INTERLEAVED, CARAT_BIAS_N, true>;
     using Split = Everything<CARAT_GATE_SPLIT, CARAT_BIAS_N, true>;
@@ -260,8 +309,64 @@ TEST(WsEmulation, Gates) {
     expect_everything<Cooperative, 128, Bf16, true, Split>();
     expect_everything<PingPong, 64, F16, false, Split>();
     expect_everything<Form<2, 1, false, 2, 1>, 64, Bf16ToF32, true, Split>();
+    // Several strips of 64 rows, each with a right half.
+    expect_everything<Form<2, 2, false>, 128, Bf16, true, Split>();
+    expect_everything<Form<2, 2, true>, 192, Bf16ToF32, true, Split>();
+    expect_everything<Form<2, 2, true>, 96, F16, true, Interleaved>();
+    expect_everything<Form<2, 2, false>, 160, Bf16ToF32, true, Interleaved>();
     expect_everything<Cooperative, 64, Bf16, true, Split, Bulk<false, false>>();
     expect_everything<Cooperative, 64, Bf16, true, Interleaved, Bulk<false, false>>();
+}
+
+template <carat_gate Gate>
+struct ComputedScales : NoEpilogue {
+    static constexpr bool kAmax = true;
+    static constexpr int kActivation = Gate == CARAT_GATE_NONE ? CARAT_ACT_NONE : CARAT_ACT_SILU;
+    static constexpr int kGate = Gate, kOutScale = CARAT_OUT_SCALE_COMPUTED_1X128;
+};
+
+// A tail of M, and of D's columns: none, one of 1 and one of 72.
+template <class Shape, int N, class Types, bool D, carat_gate Gate = CARAT_GATE_NONE>
+void expect_computed_scales() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types, Bulk<true, true>, ComputedScales<Gate>>;
+    for (const int64_t cols : {256, 129, 200}) {
+        Problem p =
+            make_problem(Config::types, 140, Gate == CARAT_GATE_NONE ? cols : 2 * cols, 72, Config::layout(), D);
+        set_pitch(p, Pitch::eights);
+        p.d.ld = (p.d.ld + 15) / 16 * 16;
+        p.epilogue.gate = Gate;
+        p.epilogue.activation = carat_activation(Config::kActivation);
+        p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+        p.epilogue.amax = 1;
+        if (cols == 200) set_batch(p, 2, 16);
+        GemmCase gemm(p, Data::normal, 7, 0.5, 0, Place::aligned);
+        EXPECT_EQ(run<Config>(gemm, 1), "");
+    }
+}
+TEST(WsEmulation, ComputedScalesOf128Columns) {
+    expect_computed_scales<Cooperative, 128, Bf16ToE4m3, true>();
+    expect_computed_scales<PingPong, 256, F16ToE5m2, true>();
+    expect_computed_scales<Form<2, 2, false>, 128, Bf16ToS8, true>();
+    expect_computed_scales<Form<2, 2, true>, 128, Bf16ToE4m3, false>();
+    expect_computed_scales<Form<3, 1, false>, 128, Bf16ToS8, false>();
+    expect_computed_scales<Form<2, 1, false, 1, 2>, 128, Bf16ToE4m3, true>();
+    expect_computed_scales<Cooperative, 256, Bf16ToE4m3, true, CARAT_GATE_INTERLEAVED>();
+    expect_computed_scales<PingPong, 256, Bf16ToS8, false, CARAT_GATE_INTERLEAVED>();
+    expect_computed_scales<Cooperative, 256, F16ToE5m2, true, CARAT_GATE_SPLIT>();
+    expect_computed_scales<PingPong, 256, Bf16ToE4m3, false, CARAT_GATE_SPLIT>();
+}
+
+// A row of zeros has scale 1; NaN takes no part in a maximum and stays NaN.
+TEST(WsEmulation, ComputedScalesOfZerosAndNaN) {
+    using Config = ConfigOf<Cooperative, 128, 2, Nt, Bf16ToE4m3, Bulk<true, true>, ComputedScales<CARAT_GATE_NONE>>;
+    Problem p = make_problem(Config::types, 64, 128, 64, "nt");
+    p.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+    p.epilogue.amax = 1;
+    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+    for (int64_t k = 0; k < 64; ++k) gemm.a.set(3 * 64 + k, 0);
+    gemm.b.set(5 * 64, NAN);
+    for (int64_t k = 0; k < 64; ++k) gemm.a.set(7 * 64 + k, 0), gemm.b.set(9 * 64 + k, 0);
+    EXPECT_EQ(run<Config>(gemm, 1), "");
 }
 
 struct WithC : NoEpilogue {

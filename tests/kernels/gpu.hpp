@@ -132,13 +132,14 @@ struct Ready {
     std::unique_ptr<Executable> executable;
 };
 
-// A case to be made, and the candidates to run it on.
+// A case to be made, and the candidates to run it on, unless kernels are named.
 struct CaseSpec {
     Problem problem;
     Data data = Data::integers;
     double alpha = 1, beta = 0;
     Place place = Place::one_off;
     int turn = kAllCandidates;
+    std::vector<Kernel> kernels = {};
 };
 
 class GpuTest : public testing::Test {
@@ -159,11 +160,11 @@ class GpuTest : public testing::Test {
         return runtime;
     }
 
-    // The kernels for a problem, compiled on all cores. One that cannot be prepared is a failure and left out.
-    static std::vector<Ready> ready_kernels(const Problem& problem, Runtime& runtime, int turn = kAllCandidates,
-                                            bool parallel = true) {
+    // Kernels for a problem, compiled on all cores. One that cannot be prepared is a failure and left out.
+    static std::vector<Ready> make_ready(const std::vector<Kernel>& kernels, const Problem& problem, Runtime& runtime,
+                                         bool parallel = true) {
         std::vector<Ready> ready;
-        for (const Kernel& kernel : cuda_kernels(problem, runtime.target, turn)) ready.push_back({kernel, nullptr});
+        for (const Kernel& kernel : kernels) ready.push_back({kernel, nullptr});
         for_each_index(int64_t(ready.size()), parallel, [&](int64_t i) {
             Ready& one = ready[size_t(i)];
             auto executable = one.kernel.row->prepare(problem, one.kernel.config, runtime);
@@ -172,6 +173,9 @@ class GpuTest : public testing::Test {
         });
         std::erase_if(ready, [](const Ready& one) { return one.executable == nullptr; });
         return ready;
+    }
+    static std::vector<Ready> ready_kernels(const Problem& problem, Runtime& runtime, int turn = kAllCandidates) {
+        return make_ready(cuda_kernels(problem, runtime.target, turn), problem, runtime);
     }
     std::vector<Ready> ready_kernels(const Problem& problem, int turn = kAllCandidates) {
         return ready_kernels(problem, runtime_, turn);
@@ -209,7 +213,9 @@ class GpuTest : public testing::Test {
         Prepared ready;
         ready.gemm = std::make_unique<GemmCase>(spec.problem, spec.data, 7, spec.alpha, spec.beta, spec.place);
         ready.gemm->expect();
-        ready.kernels = ready_kernels(spec.problem, runtime_, spec.turn, false);
+        ready.kernels =
+            make_ready(spec.kernels.empty() ? cuda_kernels(spec.problem, runtime_.target, spec.turn) : spec.kernels,
+                       spec.problem, runtime_, false);
         return ready;
     }
 
@@ -222,6 +228,24 @@ class GpuTest : public testing::Test {
             memory.reset(gemm);
             EXPECT_EQ(check(ready, gemm, memory, memory.operands(gemm)), "");
         }
+    }
+
+    // Runs a case `repeats` times, D overwritten with canaries between; the bits of D, the same each time.
+    void expect_same_bits(const Ready& ready, GemmCase& gemm, int repeats, std::vector<std::byte>& bits, float& amax) {
+        const std::string name = ready.kernel.config.name();
+        const DeviceCase memory(*device_, gemm);
+        for (int repeat = 0; repeat < repeats; ++repeat) {
+            gemm.clear_d();
+            memory.reset(gemm);
+            ASSERT_EQ(run(*ready.executable, *device_, memory.operands(gemm)), "");
+            const float largest = memory.fetch(gemm);
+            if (bits.empty()) bits = gemm.d.elements(), amax = largest;
+            ASSERT_TRUE(bits == gemm.d.elements()) << name << ", repeat " << repeat << " of " << gemm.text();
+            if (gemm.problem.epilogue.amax) {
+                ASSERT_EQ(amax, largest) << name;
+            }
+        }
+        EXPECT_EQ(gemm.verify(amax), "") << name;
     }
 
     // Every case on every kernel that takes it. All cores make the expectations and compile.

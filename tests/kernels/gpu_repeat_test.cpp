@@ -8,24 +8,6 @@ namespace {
 
 class GpuRepeat : public GpuTest {
   protected:
-    // Runs a case `repeats` times, D overwritten with canaries between; the bits of D, the same each time.
-    void expect_same_bits(const Ready& ready, GemmCase& gemm, int repeats, std::vector<std::byte>& bits, float& amax) {
-        const std::string name = ready.kernel.config.name();
-        const DeviceCase memory(*device_, gemm);
-        for (int repeat = 0; repeat < repeats; ++repeat) {
-            gemm.clear_d();
-            memory.reset(gemm);
-            ASSERT_EQ(run(*ready.executable, *device_, memory.operands(gemm)), "");
-            const float largest = memory.fetch(gemm);
-            if (bits.empty()) bits = gemm.d.elements(), amax = largest;
-            ASSERT_TRUE(bits == gemm.d.elements()) << name << ", repeat " << repeat << " of " << gemm.text();
-            if (gemm.problem.epilogue.amax) {
-                ASSERT_EQ(amax, largest) << name;
-            }
-        }
-        EXPECT_EQ(gemm.verify(amax), "") << name;
-    }
-
     Problem activated(Types types, int64_t m, int64_t n, int64_t k) {
         Problem p = make_problem(types, m, n, k, "nt");
         p.epilogue.activation = CARAT_ACT_SILU;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -77,7 +78,7 @@ TEST(RasterTiles, EveryTileOnce) {
     for (const int64_t m : {1, 128, 257, 2048, 2049, 5000})
         for (const int64_t n : {1, 256, 300, 4097})
             for (const int64_t batch : {1, 3})
-                for (const int strip : {1, 8, 100, -1, -3}) {
+                for (const int strip : {1, 8, 100, INT_MAX, -1, -3, -INT_MAX}) {
                     expect_covers<ConfigOf<128, 256, 2, 1>>(m, n, batch, strip);
                     expect_covers<ConfigOf<256, 128, 1, 2>>(m, n, batch, strip);
                     expect_covers<ConfigOf<64, 32, 2, 2>>(m, n, batch, strip);

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper kernel on a real GPU: every tile and cluster that it has, not only those that the row offers, around its own
+// edges; many of them at once; the same bits again and again; and kernels that begin before their inputs are there.
+#include "dispatch/rows_ws.hpp"
+#include "kernels/gpu.hpp"
+
+namespace carat::test {
+namespace {
+
+constexpr const char* kLayouts[] = {"nt", "nn", "tt", "tn"};
+constexpr Types kTypes[] = {kBf16, {CARAT_F16, CARAT_F16}, {CARAT_BF16, CARAT_F32}, {CARAT_BF16, CARAT_E4M3}};
+
+class GpuWs : public GpuTest {
+  protected:
+    void SetUp() override {
+        GpuTest::SetUp();
+        if (device_ == nullptr) return;
+        Requirements requirements;
+        kRowWs.require(make_problem(kBf16, 8, 8, 8, "nt"), runtime_.target, requirements);
+        if (!requirements.ok()) GTEST_SKIP() << requirements.refusal();
+    }
+
+    // A tile is the configuration of one block that has it.
+    std::vector<Config> tiles() const {
+        std::vector<Config> all = ws_configs(make_problem(kBf16, 4096, 4096, 4096, "nt"), runtime_.target);
+        std::erase_if(all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1; });
+        return all;
+    }
+
+    // The kernels for a problem that have a tile, on their own or in clusters.
+    std::vector<Kernel> kernels(const Problem& p, const Config& tile, bool clusters) const {
+        std::vector<Kernel> found;
+        for (const Config& c : ws_configs(p, runtime_.target))
+            if (c.bm == tile.bm && c.bn == tile.bn && c.pingpong == tile.pingpong &&
+                (c.cluster_m * c.cluster_n > 1) == clusters)
+                found.push_back({&kRowWs, c});
+        return found;
+    }
+
+    // A layout, an order and types of D that change with `turn`, and pitches that suit the copy engine.
+    static Problem problem(size_t turn, const Config& tile, int64_t m, int64_t n, int64_t k) {
+        // Row-major B comes in boxes of 64 columns.
+        const bool boxes = tile.bn <= 64 || tile.bn % 64 == 0;
+        const char* layout = kLayouts[turn / 2 % 2 * 2 + (boxes ? turn % 2 : 0)];
+        Problem p = make_problem(kTypes[turn / 3 % std::size(kTypes)], m, n, k, layout, turn % 5 < 3);
+        set_pitch(p, Pitch::eights);
+        p.d.ld = (p.d.ld + 15) / 16 * 16;
+        return p;
+    }
+
+    // Sizes around a tile: one short of it, one more, more than two; and one whose D leaves in bulk.
+    void add_edges(std::vector<CaseSpec>& specs, const Config& tile, size_t turn, bool clusters) const {
+        const int64_t m = tile.bm, n = tile.bn;
+        const int64_t sizes[][3] = {
+            {m - 1, n + 1, 65}, {m + 1, 2 * n + 9, 63}, {2 * m + 9, n - 1, 137}, {2 * m + 8, 2 * n + 16, 200}};
+        for (const auto& [rows, cols, depth] : sizes) {
+            const Problem p = problem(turn, tile, rows, cols, depth);
+            std::vector<Kernel> with = kernels(p, tile, clusters);
+            EXPECT_TRUE(clusters || with.size() == 1) << tile.name() << " for " << describe(p);
+            if (with.empty()) continue;  // no block of the cluster but one would have work
+            // Where the address is odd the threads copy all.
+            for (const Place place : {Place::aligned, Place::one_off})
+                if (place == Place::aligned || !clusters)
+                    specs.push_back({p, Data::integers, 1, 0, place, kAllCandidates, with});
+        }
+    }
+
+    // Of a problem: some with whole tiles in turn, some together, some in clusters.
+    std::vector<Kernel> one_of_each_kind(const Problem& p) const {
+        std::vector<Kernel> all;
+        for (const Config& c : ws_configs(p, runtime_.target))
+            if ((c.bm == 128 && c.bn == 128 && !c.pingpong && c.cluster_m * c.cluster_n != 2) ||
+                (c.bm == 64 && c.bn == 32 && c.cluster_m * c.cluster_n == 1) ||
+                (c.bm == 128 && c.bn == 96 && c.pingpong && c.cluster_m == 2 && c.cluster_n == 1) ||
+                (c.bm == 256 && c.bn == 64 && c.cluster_m == 1 && c.cluster_n == 2))
+                all.push_back({&kRowWs, c});
+        return all;
+    }
+};
+
+// In pieces, since compiling takes most of the time and processes share the cases.
+constexpr int kPieces = 24;
+class GpuWsTiles : public GpuWs, public testing::WithParamInterface<int> {};
+
+TEST_P(GpuWsTiles, AreExactAroundTheirEdges) {
+    const std::vector<Config> all = tiles();
+    EXPECT_GE(all.size(), size_t(kPieces));
+    std::vector<CaseSpec> specs;
+    for (size_t i = size_t(GetParam()); i < all.size(); i += kPieces) add_edges(specs, all[i], i, false);
+    expect_right(specs);
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuWsTiles, testing::Range(0, kPieces));
+
+// Both forms, each at its smallest, a middle and its largest.
+struct Shape {
+    int bm, bn;
+    bool pingpong;
+};
+constexpr Shape kClustered[] = {{128, 16, false},  {128, 128, false}, {128, 256, false}, {256, 64, false},
+                                {256, 192, false}, {192, 128, false}, {64, 64, true},    {64, 256, true},
+                                {128, 96, true},   {128, 192, true}};
+class GpuWsClusters : public GpuWs, public testing::WithParamInterface<int> {};
+
+TEST_P(GpuWsClusters, AreExactAroundTheirEdges) {
+    const Shape& shape = kClustered[GetParam()];
+    Config tile;
+    tile.bm = shape.bm, tile.bn = shape.bn, tile.pingpong = shape.pingpong;
+    std::vector<CaseSpec> specs;
+    for (size_t turn : {0, 1, 2, 3}) add_edges(specs, tile, turn + size_t(GetParam()), true);
+    EXPECT_GE(specs.size(), 8u);
+    expect_right(specs);
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuWsClusters, testing::Range(0, int(std::size(kClustered))));
+
+// More tiles of clusters of four than any GPU runs at once, odd counts of them, in every order.
+TEST_F(GpuWs, ClustersOfFourWalkOverManyTiles) {
+    const Problem p = make_problem(kBf16, 2200, 2104, 72, "nt");
+    std::vector<Kernel> kernels;
+    for (Config c : ws_configs(p, runtime_.target))
+        for (const int strip : {1, 3, -1, -4}) {
+            c.strip = strip;
+            if (c.cluster_m * c.cluster_n == 4 && c.bm <= 128 && c.bn <= 128 && c.bn % 64 == 0)
+                kernels.push_back({&kRowWs, c});
+        }
+    EXPECT_GE(kernels.size(), 16u);
+    expect_right({{p, Data::integers, 1, 0, Place::aligned, kAllCandidates, kernels}});
+}
+
+// Bits of D of a case that has run.
+std::vector<std::byte> fetched_bits(const DeviceCase& memory, GemmCase& gemm) {
+    memory.fetch(gemm);
+    return gemm.d.elements();
+}
+
+// Kernels of different shapes share the SMs: what one leaves in shared memory or in barriers must not reach another.
+TEST_F(GpuWs, EveryCandidateAtOnceGivesTheBitsThatItGivesAlone) {
+    Problem p = make_problem(kBf16, 1030, 1544, 520, "nt");
+    p.epilogue.activation = CARAT_ACT_SILU;
+    const std::vector<Ready> kernels = make_ready(cuda_kernels(p, runtime_.target), p, runtime_);
+    GemmCase gemm(p, Data::normal, 7, 1, 0, Place::aligned);
+    std::vector<std::unique_ptr<DeviceCase>> memory;
+    std::vector<std::vector<std::byte>> alone;
+    for (const Ready& ready : kernels) {
+        gemm.clear_d();
+        memory.push_back(std::make_unique<DeviceCase>(*device_, gemm));
+        ASSERT_EQ(check(ready, gemm, *memory.back(), memory.back()->operands(gemm)), "");
+        alone.push_back(gemm.d.elements());
+        gemm.clear_d();
+        memory.back()->reset(gemm);
+    }
+    const Watchdog watchdog;
+    std::vector<void*> streams;
+    for (int i = 0; i < 6; ++i) {
+        auto stream = device_->stream_create();
+        ASSERT_TRUE(stream.ok()) << stream.status().sentence();
+        streams.push_back(*stream);
+    }
+    for (size_t round = 0; round < 20; ++round)
+        for (size_t i = 0; i < kernels.size(); ++i) {
+            // A kernel keeps its stream, since it keeps its D.
+            const carat_operands operands = memory[i]->operands(gemm);
+            ASSERT_TRUE(kernels[i].executable->execute(operands, streams[i % streams.size()]).ok());
+        }
+    for (void* stream : streams) {
+        EXPECT_TRUE(device_->stream_synchronize(stream).ok());
+        device_->stream_destroy(stream);
+    }
+    for (size_t i = 0; i < kernels.size(); ++i)
+        EXPECT_TRUE(fetched_bits(*memory[i], gemm) == alone[i]) << kernels[i].kernel.config.name();
+}
+
+TEST_F(GpuWs, TheSameBits50Times) {
+    Problem p = make_problem({CARAT_F16, CARAT_F32}, 1000, 776, 1032, "nt");
+    p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.amax = 1;
+    const std::vector<Ready> kernels = make_ready(one_of_each_kind(p), p, runtime_);
+    EXPECT_EQ(kernels.size(), 5u);
+    for (const Ready& ready : kernels) {
+        GemmCase gemm(p, Data::normal, 7, 1, 0, Place::aligned);
+        std::vector<std::byte> bits;
+        float amax = 0;
+        expect_same_bits(ready, gemm, 50, bits, amax);
+    }
+}
+
+// A chain on one stream: A, or its negative in every second link, times B is H; H times C is a D of the link's own. A
+// kernel begins while the one before it ends: if it read H too early, or wrote H while that one still reads it, a D would
+// be wrong.
+class GpuWsChain : public GpuWs {
+  protected:
+    static constexpr int kLinks = 100;
+
+    // Of -1, 0 and 1: sums over 136 are exact in bf16.
+    static void make_small(Buffer& values, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) values.set(i, double(int(values.at(i)) % 2));
+    }
+
+    void expect_right_chain(const Kernel& first_kernel, const Kernel& second_kernel, const Problem& first_problem,
+                            const Problem& second_problem) {
+        const Ready first = std::move(make_ready({first_kernel}, first_problem, runtime_).at(0));
+        const Ready second = std::move(make_ready({second_kernel}, second_problem, runtime_).at(0));
+        std::vector<std::unique_ptr<GemmCase>> hidden, out;
+        std::vector<std::unique_ptr<DeviceCase>> hidden_memory;
+        for (const double sign : {1.0, -1.0}) {
+            GemmCase& h = *hidden.emplace_back(
+                std::make_unique<GemmCase>(first_problem, Data::integers, 7, 1, 0, Place::aligned));
+            make_small(h.a, first_problem.m * first_problem.k), make_small(h.b, first_problem.k * first_problem.n);
+            for (int64_t i = 0; i < first_problem.m * first_problem.k; ++i) h.a.set(i, sign * h.a.at(i));
+            h.expect();
+            const DeviceCase& memory = *hidden_memory.emplace_back(std::make_unique<DeviceCase>(*device_, h));
+            ASSERT_EQ(check(first, h, memory, memory.operands(h)), "");
+            GemmCase& d =
+                *out.emplace_back(std::make_unique<GemmCase>(second_problem, Data::integers, 8, 1, 0, Place::aligned));
+            for (int64_t i = 0; i < second_problem.m * second_problem.k; ++i) d.a.set(i, h.d.at(i));
+            d.expect();
+        }
+        run_chain(first, second, hidden, hidden_memory, out);
+    }
+
+    void run_chain(const Ready& first, const Ready& second, const std::vector<std::unique_ptr<GemmCase>>& hidden,
+                   const std::vector<std::unique_ptr<DeviceCase>>& hidden_memory,
+                   const std::vector<std::unique_ptr<GemmCase>>& out) {
+        const Watchdog watchdog;
+        std::vector<std::unique_ptr<DeviceCase>> links;
+        for (int i = 0; i < kLinks; ++i) links.push_back(std::make_unique<DeviceCase>(*device_, *out[size_t(i % 2)]));
+        auto stream = device_->stream_create();
+        ASSERT_TRUE(stream.ok()) << stream.status().sentence();
+        void* const h = hidden_memory[0]->operands(*hidden[0]).d;
+        for (size_t i = 0; i < kLinks; ++i) {
+            carat_operands one = hidden_memory[i % 2]->operands(*hidden[i % 2]);
+            carat_operands two = links[i]->operands(*out[i % 2]);
+            one.d = h, two.a = h;
+            ASSERT_TRUE(first.executable->execute(one, *stream).ok());
+            ASSERT_TRUE(second.executable->execute(two, *stream).ok());
+        }
+        EXPECT_TRUE(device_->stream_synchronize(*stream).ok());
+        device_->stream_destroy(*stream);
+        for (size_t i = 0; i < kLinks; ++i) {
+            GemmCase& d = *out[i % 2];
+            d.clear_d();
+            links[i]->fetch(d);
+            ASSERT_EQ(named(second.kernel, d.verify()), "") << "link " << i << " after " << first.kernel.config.name();
+        }
+    }
+};
+
+TEST_F(GpuWsChain, KernelsThatBeginBeforeTheirInputsAreThere) {
+    const Problem first = make_problem(kBf16, 520, 1032, 136, "nt");
+    const Problem second = make_problem({CARAT_BF16, CARAT_F32}, 520, 264, 1032, "nt");
+    const std::vector<Kernel> firsts = one_of_each_kind(first), seconds = one_of_each_kind(second);
+    ASSERT_EQ(firsts.size(), seconds.size());
+    // Each with itself and each with another one.
+    for (size_t i = 0; i < firsts.size(); ++i) {
+        expect_right_chain(firsts[i], seconds[i], first, second);
+        expect_right_chain(firsts[i], seconds[(i + 1) % seconds.size()], first, second);
+    }
+}
+
+}  // namespace
+}  // namespace carat::test
