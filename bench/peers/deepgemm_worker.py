@@ -79,17 +79,23 @@ class Printed:
         self.file = tempfile.TemporaryFile(mode="w+b")
         os.dup2(self.file.fileno(), 1)
 
-    def configuration(self):
-        """The last one, short: "128x256x64 cluster 2x1, 4 stages (its heuristic)"."""
+    def configuration(self, m, n, k):
+        """That of a problem, short: "128x256x64 cluster 2x1, 4 stages (its heuristic)". Each is printed only once in a process."""
         ctypes.CDLL(None).fflush(None)
         self.file.seek(0)
-        printed = self.file.read().decode(errors="replace").rpartition("GemmConfig(")[2]
-        fields = dict(re.findall(r"(\w+)=(\w+)", printed))
+        of_problem = [line for line in self.file.read().decode(errors="replace").splitlines() if f" m={m}, n={n}, k={k}," in line]
+        fields = dict(re.findall(r"(\w+)=(\w+)", of_problem[-1].partition("GemmConfig(")[2] if of_problem else ""))
         try:
             text = "{block_m}x{block_n}x{block_k} cluster {cluster_m}x{cluster_n}, {num_stages} stages".format(**fields)
         except KeyError:
             text = "a configuration that it does not print"
         return text + " (its heuristic)"
+
+
+def reasons(error):
+    """An exception and its causes: of a library that does not load, torch says that it does not, and the loader why."""
+    text = str(error) or type(error).__name__
+    return f"{text}: {reasons(error.__cause__)}" if error.__cause__ else text
 
 
 class Worker:
@@ -102,8 +108,8 @@ class Worker:
         try:
             import torch
             import deep_gemm
-        except (ImportError, OSError) as error:
-            raise RuntimeError(f"{sys.executable} cannot import it: {error}") from error
+        except Exception as error:  # DeepGEMM loads its library and looks for CUDA as it is imported, and raises what it likes
+            raise RuntimeError(f"{sys.executable} cannot import it: {reasons(error)}") from error
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no GPU")
         self.torch, self.deep_gemm, self.device = torch, deep_gemm, f"cuda:{device}"
@@ -114,7 +120,7 @@ class Worker:
     def prepare(self, m, n, k, seed):
         self.release()
         self.product = Product(self.torch, self.deep_gemm, m, n, k, seed, self.device)
-        return {"choice": self.printed.configuration()}
+        return {"choice": self.printed.configuration(m, n, k)}
 
     def verify(self):
         return self.product.verify()

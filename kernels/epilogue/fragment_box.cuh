@@ -88,9 +88,10 @@ struct FragmentBox {
         const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};
         constexpr int kPairBytes = 2 * type_bytes(Config::kTypeC);
-        const bool pairs =
-            Config::kRowMajorD && whole &&
-            (reinterpret_cast<u64>(params.c) | s.row * (kPairBytes / 2) | s.batch * (kPairBytes / 2)) % kPairBytes == 0;
+        // The up half of a split gate may begin at an odd column.
+        const i64 steps = s.row | s.batch | j;
+        const bool pairs = Config::kRowMajorD && whole &&
+                           (reinterpret_cast<u64>(params.c) | steps * (kPairBytes / 2)) % kPairBytes == 0;
         if (pairs) {
 #pragma unroll
             for (int pair = 0; pair < 2 * kMost; ++pair) {

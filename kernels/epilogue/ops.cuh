@@ -6,12 +6,13 @@
 // kAmax, kOutScale, kTypeD.
 // A kernel whose threads hold one element each calls finish(). One that holds fragments calls, for each element,
 // epilogue_value(), Largest::note() and output_value(), stores as it likes, and publishes the Largest once a tile.
-// Accurate math only: no __expf, no fast division. Additions are fused on purpose and in a fixed order, so every kernel
+// Accurate math only: no __expf, and one rounding more for a reciprocal (ptx/math.cuh). Additions are fused on purpose and in a fixed order, so every kernel
 // that accumulates in the same order gives the same bits.
 #pragma once
 
 #include <shared/gemm_params.h>
 #include <ptx/convert.cuh>
+#include <ptx/math.cuh>
 #include <ptx/warp.cuh>
 
 namespace carat_kernel {
@@ -47,10 +48,10 @@ __device__ float activate(float v) {
     // 0.5 (1 + tanh(u)) = sigmoid(2 u), again without cancellation.
     if constexpr (kActivation == kActGeluTanh) {
         const float u2 = 1.5957691216057308f * v * fmaf(0.044715f * v, v, 1.0f);
-        return v / (1.0f + expf(-u2));
+        return v * reciprocal(1.0f + expf(-u2));
     }
-    if constexpr (kActivation == kActSilu) return v / (1.0f + expf(-v));
-    if constexpr (kActivation == kActSigmoid) return 1.0f / (1.0f + expf(-v));
+    if constexpr (kActivation == kActSilu) return v * reciprocal(1.0f + expf(-v));
+    if constexpr (kActivation == kActSigmoid) return reciprocal(1.0f + expf(-v));
     return v;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <epilogue/ops.cuh>
+#include <mainloop/granule_copy.cuh>
 #include <mainloop/operand_tile.cuh>
 #include <mainloop/tile_copy.cuh>
 #include <ptx/mbarrier.cuh>
@@ -75,26 +76,37 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
     }
 }
 
-// kFillThreads threads copy the others.
+// kFillThreads threads copy kRows of an operand from mn and k on. stride: from one line to the next.
+template <class Config, bool kKMajor, int kRows>
+__device__ void copy_rows(const void* base, i64 stride, i64 mn_extent, i64 k_extent, i64 mn, i64 k, unsigned to) {
+    using Granules = GranuleCopy<kKMajor, kRows, Config::kFillThreads>;
+    const int thread = static_cast<int>(threadIdx.x);
+    if (Granules::smooth(base, stride, mn_extent, k_extent, mn, k))
+        Granules::copy(base, stride, mn_extent, k_extent, mn, k, thread, to);
+    else
+        TileCopy<kKMajor, kRows, Config::kFillThreads>(base, kKMajor ? stride : 1, kKMajor ? 1 : stride, mn_extent,
+                                                       k_extent, mn, k, thread)
+            .copy(to);
+}
+
+// The operands that are not copied in bulk.
 template <class Config, class Ring, class Tile>
 __device__ void copy_stage(const GemmParams& params, const Ring& stages, int stage, const Tile& tile, int step) {
     const i64 k = i64(step) * kTileDepth;
-    const int thread = static_cast<int>(threadIdx.x);
     if constexpr (!Config::kBulkA) {
         const Strided& s = params.a_strides;
-        const unsigned short* a = static_cast<const unsigned short*>(params.a) + tile.batch * s.batch;
-        TileCopy<Config::kRowMajorA, Ring::TileA::kLines, Config::kFillThreads>(a, s.row, s.col, params.m, params.k,
-                                                                                tile.row, k, thread)
-            .copy(stages.a(stage));
+        copy_rows<Config, Config::kRowMajorA, Ring::TileA::kLines>(
+            static_cast<const unsigned short*>(params.a) + tile.batch * s.batch, Config::kRowMajorA ? s.row : s.col,
+            params.m, params.k, tile.row, k, stages.a(stage));
     }
     if constexpr (!Config::kBulkB) {
         constexpr int kPieces = kPiecesOfB<Config>, kPieceLines = Ring::TileB::kLines / kPieces;
         const Strided& s = params.b_strides;
-        const unsigned short* b = static_cast<const unsigned short*>(params.b) + tile.batch * s.batch;
         for (int piece = 0; piece < kPieces; ++piece)
-            TileCopy<!Config::kRowMajorB, kPieceLines, Config::kFillThreads>(
-                b, s.col, s.row, params.n, params.k, source_column<Config>(params, tile.col, piece), k, thread)
-                .copy(stages.b(stage) + piece * kPieceLines * kLineBytes);
+            copy_rows<Config, !Config::kRowMajorB, kPieceLines>(
+                static_cast<const unsigned short*>(params.b) + tile.batch * s.batch, Config::kRowMajorB ? s.row : s.col,
+                params.n, params.k, source_column<Config>(params, tile.col, piece), k,
+                stages.b(stage) + piece * kPieceLines * kLineBytes);
     }
     async_proxy_fence();
 }

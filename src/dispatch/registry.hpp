@@ -68,6 +68,7 @@ struct Row {
     Result<std::unique_ptr<Executable>> (*prepare)(const Problem&, const Config&, Runtime&);
     // Whether a configuration that candidates() does not offer can be had where it is asked for by its full name; null: no.
     bool (*has)(const Problem&, const Config&, const Target&) = nullptr;
+    bool by_name = false;  // a rung of the ladder that another row does better: never the library's own choice
 };
 
 // In priority order: at equal predicted time the earlier row wins; the last one is the reference.

@@ -104,7 +104,9 @@ const Row kRowV4Wmma = {"v4_wmma",
                         require,
                         v4_candidates,
                         v4_predict,
-                        v4_prepare};
+                        v4_prepare,
+                        nullptr,
+                        true};
 
 const Row kRowV5Mma = {"v5_mma",
                        "Rung 5: mma.sync fed by a cp.async ring and ldmatrix (f16, bf16).",
@@ -113,6 +115,8 @@ const Row kRowV5Mma = {"v5_mma",
                        require,
                        v5_candidates,
                        v5_predict,
-                       v5_prepare};
+                       v5_prepare,
+                       nullptr,
+                       true};
 
 }  // namespace carat

@@ -109,7 +109,9 @@ const Row kRowV6Wgmma = {"v6_wgmma",
                          require_hopper,
                          v6_candidates,
                          v6_predict,
-                         v6_prepare};
+                         v6_prepare,
+                         nullptr,
+                         true};
 
 const Row kRowV7WarpSpecialized = {
     "v7_warp_specialized",
@@ -119,7 +121,9 @@ const Row kRowV7WarpSpecialized = {
     require_hopper,
     v7_candidates,
     specialized_predict,
-    v7_prepare};
+    v7_prepare,
+    nullptr,
+    true};
 
 const Row kRowV8Cluster = {
     "v8_cluster",
@@ -129,6 +133,8 @@ const Row kRowV8Cluster = {
     require_hopper,
     v8_candidates,
     specialized_predict,
-    v8_prepare};
+    v8_prepare,
+    nullptr,
+    true};
 
 }  // namespace carat

@@ -22,6 +22,10 @@ Considered consider_row(const Row& row, const Problem& problem, const Target& ta
         result.refusal = fmt::format("the kernel '{}' was asked for", kernel);
         return result;
     }
+    if (row.by_name && kernel.empty()) {
+        result.refusal = "it is there to be learned from, and runs only by name";
+        return result;
+    }
     Requirements requirements;
     row.require(problem, target, requirements);
     result.refusal = requirements.refusal();

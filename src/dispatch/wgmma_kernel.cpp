@@ -21,7 +21,7 @@ const char* text(bool value) {
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
 std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
     if (block.consumers == 3) return {24, 160};
-    const int producer = by_threads ? 104 : 24;
+    const int producer = by_threads ? 136 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
 }
@@ -110,11 +110,11 @@ struct Substitute {
     Config config;
     WgmmaBlock block;
 };
-Substitute copied_by_threads(const Config& config, const WgmmaBlock& block) {
-    constexpr int kMostAccumulators = 128;  // of a thread
+Substitute copied_by_threads(const Problem& p, const Config& config, const WgmmaBlock& block) {
+    const int most_accumulators = is_staged(p) ? 64 : 128;  // of a thread: C and activations need registers, too
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
-    if (block.strips * config.bn / 2 <= kMostAccumulators && block.consumers == 2) return other;
+    if (block.strips * config.bn / 2 <= most_accumulators && block.consumers == 2) return other;
     other.block = {};
     other.config.bm = 128, other.config.bn = std::min(config.bn, 128) / 64 * 64;
     if (other.config.tm) other.config.tm = 1;
@@ -126,7 +126,7 @@ Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config
                                                   const WgmmaFamily& family, const WgmmaBlock& block) {
     std::vector<CudaKernel> kernels;
     const BulkMaps maps = bulk_maps(p, config, family.specialized);
-    const auto [other, other_block] = copied_by_threads(config, block);
+    const auto [other, other_block] = copied_by_threads(p, config, block);
     if (maps.a && maps.b) {
         kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
     } else if (const BulkMaps some = bulk_maps(p, other, family.specialized); some.a || some.b || some.d) {

@@ -180,8 +180,14 @@ class Protocol(unittest.TestCase):
         self.assertAlmostEqual(sample["us"], 100 / 1024)  # a graph of one launch for each of the most sets
         self.assertEqual(release, {})
 
+    def test_a_configuration_is_of_its_problem(self):  # the first is prepared again, and not printed again
+        choices = [answer["choice"] for answer in self.ask(self.START, self.PREPARE, {**self.PREPARE, "m": 1}, self.PREPARE)[1:]]
+        self.assertEqual([choice.partition("x")[0] for choice in choices], ["128", "64", "128"])
+
     def test_reasons(self):
         self.assertIn("cannot import it", self.ask(self.START, PYTHONPATH="")[0]["error"])
+        unloadable = self.ask(self.START, FAKE_DEEPGEMM="unloadable")[0]["error"]
+        self.assertIn("cannot import it: Could not load this library: _C.so: undefined symbol: newer", unloadable)
         self.assertEqual(self.ask(self.START, self.PREPARE, FAKE_DEEPGEMM="refuse")[1], {"error": "Assertion error: k % 64 == 0"})
         verify = self.ask(self.START, self.PREPARE, {"do": "verify"}, FAKE_DEEPGEMM="wrong")[2]
         self.assertGreater(verify["error_norm"], verify["bound"])

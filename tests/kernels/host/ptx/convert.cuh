@@ -32,8 +32,16 @@ float load_element(const void* from, i64 index) {
     return unpack<kType>(static_cast<const unsigned short*>(from)[index]);
 }
 
+// A GPU stops at a pair that is not aligned to its size.
+template <int kType>
+void expect_aligned_pair(const void* base, i64 index) {
+    const auto address = reinterpret_cast<u64>(base) + index * type_bytes(kType);
+    if (address % (2 * type_bytes(kType)) != 0) host_cuda::fail("a pair of elements at an address that is not aligned");
+}
+
 template <int kType>
 float2 load_pair(const void* from, i64 index) {
+    expect_aligned_pair<kType>(from, index);
     return make_float2(load_element<kType>(from, index), load_element<kType>(from, index + 1));
 }
 
@@ -57,6 +65,7 @@ void store_element(void* to, i64 index, float value) {
 
 template <int kType>
 void store_pair(void* to, i64 index, float first, float second) {
+    expect_aligned_pair<kType>(to, index);
     store_element<kType>(to, index, first);
     store_element<kType>(to, index + 1, second);
 }
