@@ -120,10 +120,10 @@ struct FragmentBox {
         }
     }
 
-    // In turns: left alone, the compiler works on so many exponentials at once that it spills (68 bytes for 256 x 128 tiles
-    // with GELU). A turn takes the first accumulators, and all move up by as many, for registers cannot be indexed.
+    // GELU in turns: left alone, the compiler works on so many erfc at once that it spills (68 bytes for tiles of 256 x 128). A
+    // turn takes the first accumulators, and all move up by as many, for registers cannot be indexed.
     __device__ void activate_all(float* d, float* up, int blocks, Largest<Config>& largest) const {
-        constexpr int kMost = Config::kActivation > kActRelu ? 8 : kAccumulators;
+        constexpr int kMost = Config::kActivation == kActGeluErf ? 8 : kAccumulators;
         const int count = 4 * blocks, turn = kMost < count ? kMost : count;
 #pragma unroll 1
         for (int first = 0; first < count; first += turn) {

@@ -27,8 +27,7 @@ void require(const Problem& p, const Target& target, Requirements& r) {
 
 // ---------------------------------------------------------------- configurations
 
-// Rows of a tile, how consumers share it, and the columns to choose from. The accumulators of a consumer, rows x columns /
-// 128 of a thread, end at 208: more spill.
+// Rows of a tile, how consumers share it, and the columns to choose from.
 struct TileRows {
     int rows;
     bool pingpong;
@@ -54,11 +53,6 @@ WgmmaBlock block_of(const Config& config) {
     return block;
 }
 
-// Of a consumer's thread.
-int accumulators(const Config& config) {
-    return block_of(config).strips * config.bn / 2;
-}
-
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
     config.stages = 1;
@@ -76,8 +70,19 @@ bool divides(const Problem& p, const Config& c) {
     return pieces * c.cluster_m == 1 || c.bn % (box_b * c.cluster_m * pieces) == 0;
 }
 
+// Accumulators of a thread at most: C on its way and the other half of a gate take registers, too, and what has more of them
+// spills.
+int most_accumulators(const Problem& p, const WgmmaBlock& block) {
+    const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
+    if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
+    if (p.has_c() || (gated && p.epilogue.activation == CARAT_ACT_GELU_ERF)) return 176;
+    return 208;
+}
+
 bool suits(const Problem& p, const Config& c) {
     const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
+    const WgmmaBlock block = block_of(c);
+    if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
@@ -246,7 +251,7 @@ std::vector<Config> ws_configs(const Problem& p, const Target& target) {
                 Config c = make_config(p, rows, cols, cluster, target);
                 const bool alone = c.cluster_m * c.cluster_n == 1;
                 // Copies by threads need registers, and reach no other block.
-                if (!bulk && (!alone || block_of(c).consumers != 2 || accumulators(c) > 128)) continue;
+                if (!bulk && (!alone || !threads_can_copy(p, c, block_of(c)))) continue;
                 if (c.stages < kMinStages || !suits(p, c)) continue;
                 // Blocks without a tile of their own are for nothing.
                 if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))

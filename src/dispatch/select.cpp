@@ -34,15 +34,16 @@ Considered consider_row(const Row& row, const Problem& problem, const Target& ta
         if (wanted_config(config, row, kernel))
             result.candidates.push_back({&row, config, row.predict(problem, config, target)});
     if (!result.candidates.empty()) return result;
-    const auto config = Config::parse(kernel);
-    if (config.ok() && row.has != nullptr && row.has(problem, *config, target))
-        result.candidates.push_back({&row, *config, row.predict(problem, *config, target)});
+    const auto named = Config::parse(kernel);
+    if (!named.ok())
+        result.refusal = "it has no tile for this shape";
+    else if (row.has != nullptr && row.has(problem, *named, target))
+        result.candidates.push_back({&row, *named, row.predict(problem, *named, target)});
     else
-        result.refusal = config.ok() ? fmt::format(
-                                           "it has no configuration {} for this problem: see what it has with "
-                                           "`carat explain --kernel {} --candidates`",
-                                           kernel, row.name)
-                                     : "it has no tile for this shape";
+        result.refusal = fmt::format(
+            "it has no configuration {} for this problem: see what it has with `carat explain --kernel {} "
+            "--candidates`",
+            kernel, row.name);
     return result;
 }
 

@@ -104,6 +104,14 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
     return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
 }
 
+bool threads_can_copy(const Problem& p, const Config& config, const WgmmaBlock& block) {
+    // C and activations need registers, too. But no smaller tile than 128 x 256 has the columns of a computed scale under a
+    // gate.
+    const bool wide = p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && p.epilogue.gate != CARAT_GATE_NONE;
+    const int most_accumulators = is_staged(p) && !wide ? 64 : 128;  // of a thread
+    return block.strips * config.bn / 2 <= most_accumulators && block.consumers == 2;
+}
+
 // What runs in a configuration's place where threads copy: they need registers, and reach no other block of a cluster. The
 // largest tiles leave none to spare.
 struct Substitute {
@@ -111,10 +119,9 @@ struct Substitute {
     WgmmaBlock block;
 };
 Substitute copied_by_threads(const Problem& p, const Config& config, const WgmmaBlock& block) {
-    const int most_accumulators = is_staged(p) ? 64 : 128;  // of a thread: C and activations need registers, too
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
-    if (block.strips * config.bn / 2 <= most_accumulators && block.consumers == 2) return other;
+    if (threads_can_copy(p, config, block)) return other;
     other.block = {};
     other.config.bm = 128, other.config.bn = std::min(config.bn, 128) / 64 * 64;
     if (other.config.tm) other.config.tm = 1;

@@ -27,6 +27,9 @@ struct WgmmaBlock {
 // The descriptors of the operands, and of D where a family stores in bulk, each where its pitches allow it.
 BulkMaps bulk_maps(const Problem& problem, const Config& config, bool stores);
 
+// Whether a block's accumulators and the epilogue leave the registers with which threads copy.
+bool threads_can_copy(const Problem& problem, const Config& config, const WgmmaBlock& block);
+
 // Dynamic shared memory of a block. The layout is that of kernels/mainloop/stages.cuh.
 int64_t wgmma_shared_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, int64_t store_bytes);
 // What the stores of a consumer take.
