@@ -268,7 +268,8 @@ void expect_everything() {
         p.epilogue.clamp = 1, p.epilogue.clamp_lo = 3, p.epilogue.clamp_hi = 30;
         p.epilogue.out_scale = carat_out_scale(Epilogue::kOutScale);
         p.epilogue.amax = 1;
-        GemmCase gemm(p, Epilogue::kGate ? Data::normal : Data::integers, 7, 2, Epilogue::kHasC ? -1 : 0,
+        const bool exact = p.epilogue.activation <= CARAT_ACT_RELU;
+        GemmCase gemm(p, exact ? Data::integers : Data::normal, 7, 2, Epilogue::kHasC ? -1 : 0,
                       Copy::kBulkA ? Place::aligned : Place::one_off);
         EXPECT_EQ(run<Config>(gemm, 1), "");
     }
@@ -284,6 +285,20 @@ TEST(WsEmulation, Epilogues) {
     expect_everything<PingPong, 48, F16, false, Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true>>();
     expect_everything<Cooperative, 64, Bf16ToF32, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, false>>();
     expect_everything<PingPong, 64, F16, true, Everything<CARAT_GATE_NONE, CARAT_BIAS_N, true>, Bulk<false, false>>();
+}
+
+// GELU goes over a box in turns of 8 accumulators.
+template <carat_gate Gate>
+struct Gelu : Everything<Gate, CARAT_BIAS_N, true> {
+    static constexpr int kActivation = CARAT_ACT_GELU_ERF;
+};
+TEST(WsEmulation, GeluInTurns) {
+    expect_everything<Cooperative, 128, Bf16, true, Gelu<CARAT_GATE_NONE>>();
+    expect_everything<PingPong, 48, F16, false, Gelu<CARAT_GATE_NONE>>();
+    expect_everything<Cooperative, 160, Bf16ToF32, true, Gelu<CARAT_GATE_INTERLEAVED>>();
+    expect_everything<PingPong, 128, Bf16ToE4m3, true, Gelu<CARAT_GATE_INTERLEAVED>>();
+    expect_everything<Form<2, 2, false>, 96, Bf16, true, Gelu<CARAT_GATE_SPLIT>>();
+    expect_everything<PingPong, 256, Bf16ToF32, true, Gelu<CARAT_GATE_SPLIT>>();
 }
 
 TEST(WsEmulation, EpiloguesOfDOf8Bits) {
