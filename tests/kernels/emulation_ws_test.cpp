@@ -257,7 +257,7 @@ struct Everything {
 template <class Shape, int N, class Types, bool D, class Epilogue, class Copy = Bulk<true, true>>
 void expect_everything() {
     using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types, Copy, Epilogue>;
-    for (const int64_t n : {72, 208}) {
+    for (const int64_t n : {70, 72, 208}) {
         Problem p = make_problem(Config::types, 140, n, 80, Config::layout(), D);
         set_pitch(p, Pitch::eights);
         if (Epilogue::kHasC) add_c(p, carat_dtype(Config::kTypeC));
