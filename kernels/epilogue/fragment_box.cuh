@@ -19,6 +19,9 @@ struct FragmentBox {
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
+    // Few instructions an element, none of which waits for memory of its own.
+    static constexpr bool kShort =
+        Config::kActivation <= kActRelu && !Config::kHasC && Config::kGate == kGateNone && kCols <= 64;
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");

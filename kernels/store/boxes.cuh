@@ -161,18 +161,21 @@ class StoreBoxes {
     using Values = FragmentBox<Config>;
 
   public:
-    // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators:
-    // the loops are not unrolled (four copies of an activation are tens of kilobytes of code), so they always take the
-    // first ones and move the others up, for registers cannot be indexed.
+    // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators.
+    // A short epilogue is unrolled over all boxes. A long one is not (four copies of an activation are tens of kilobytes of
+    // code): its loops always take the first accumulators and move the others up, for registers cannot be indexed, which
+    // costs a tile some 1000 clocks.
     template <int kStrips, class Tile>
     __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
                                       float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) {
         constexpr int kStrip = Config::kBN / 2, kBox = Values::kAccumulators, kCount = Values::kCount;
-        // A strip that ends within a box is unrolled.
-        [[maybe_unused]] constexpr int kUnroll = Values::kWhole ? 1 : kCount;
+        constexpr bool kMoves = !Values::kShort && Values::kWhole;
+        [[maybe_unused]] constexpr int kUnrollStrips = Values::kShort ? kStrips : 1;
+        [[maybe_unused]] constexpr int kUnroll = kMoves ? 1 : kCount;
         float* const all = accumulators[0];
         Largest<Config> largest;
-#pragma unroll 1
+        const unsigned thread = fresh_thread();
+#pragma unroll kUnrollStrips
         for (int strip = 0; strip < kStrips; ++strip) {
 #pragma unroll kUnroll
             for (int across = 0; across < kCount; ++across) {
@@ -180,11 +183,11 @@ class StoreBoxes {
                 const BoxPlace place = {static_cast<int>(tile.row) + row + strip * 64,
                                         static_cast<int>(tile.col) + across * Values::kCols,
                                         static_cast<int>(tile.batch), 64, cols};
-                store_box(params, scalars, largest, Values::kWhole ? all : all + across * kBox, place,
-                          strip * kCount + across);
-                if constexpr (Values::kWhole) move_up<kBox, kStrips * kStrip>(all);
+                const int at = (Values::kShort ? strip * kStrip : 0) + (kMoves ? 0 : across * kBox);
+                store_box(params, scalars, largest, all + at, place, strip * kCount + across, thread);
+                if constexpr (kMoves) move_up<kBox, kStrips * kStrip>(all);
             }
-            move_up<Values::kWhole ? kStrip - kCount * kBox : kStrip, kStrips * kStrip>(all);
+            if constexpr (!Values::kShort) move_up<kMoves ? kStrip - kCount * kBox : kStrip, kStrips * kStrip>(all);
         }
         largest.publish(params);
     }
@@ -206,8 +209,8 @@ class StoreBoxes {
 
     // d: the box's accumulators; index: of the box in the tile.
     __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
-                                     float* d, BoxPlace place, int index) {
-        const unsigned thread_of_block = fresh_thread(), consumer = thread_of_block / kWarpgroupThreads - 1;
+                                     float* d, BoxPlace place, int index, unsigned thread_of_block) {
+        const unsigned consumer = thread_of_block / kWarpgroupThreads - 1;
         const unsigned thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
         const bool leader = thread == 0, whole = place.cols == Values::kCols;
         char* const box = dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
