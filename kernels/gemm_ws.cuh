@@ -13,6 +13,7 @@
 // one may write before it has ended.
 #pragma once
 
+#include <epilogue/fetch_ahead.cuh>
 #include <mainloop/stages.cuh>
 #include <ptx/dependent_launch.cuh>
 #include <scheduler/raster_tiles.cuh>
@@ -73,13 +74,15 @@ struct GemmWs {
                 at.skip(steps);
                 continue;
             }
+            const RasterTile tile = tiles.at(index);
+            fetch_ahead<Config, 64 * Config::kTM>(params, scalars, tile.row + row, tile.col, tile.batch);
             if constexpr (Config::kPingPong) {
                 barrier_wait(stages.turn(consumer), parity);
                 parity ^= 1;
             }
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, pass_turn);
-            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
+            Boxes::store_tile(params, scalars, accumulators, tile, row);
         }
         Boxes::finish();
     }
