@@ -70,12 +70,13 @@ bool divides(const Problem& p, const Config& c) {
     return pieces * c.cluster_m == 1 || c.bn % (box_b * c.cluster_m * pieces) == 0;
 }
 
-// Accumulators of a thread at most: C on its way and the other half of a gate take registers, too, and what has more of them
-// spills.
+// Accumulators of a thread at most: C or a bias on its way, a maximum and the other half of a gate take registers, too, and
+// what has more of them spills (256 x 192 with a bias along N: 88 bytes).
 int most_accumulators(const Problem& p, const WgmmaBlock& block) {
-    const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
+    const carat_epilogue& e = p.epilogue;
+    const bool gated = e.gate != CARAT_GATE_NONE;
     if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
-    if (p.has_c() || (gated && p.epilogue.activation == CARAT_ACT_GELU_ERF)) return 176;
+    if (p.has_c() || e.bias == CARAT_BIAS_N || e.amax || (gated && e.activation == CARAT_ACT_GELU_ERF)) return 160;
     return 208;
 }
 

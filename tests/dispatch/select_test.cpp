@@ -135,7 +135,7 @@ TEST(Select, AFullNameMustSuitTheProblem) {
     odd.a.ld = 513;  // threads copy A, and reach no other block
     EXPECT_EQ(code(odd, "sm90_ws_bf16_bf16_bf16_nt_" + cluster), CARAT_NOT_SUPPORTED);
     EXPECT_EQ(code(odd, "sm90_ws_bf16_bf16_bf16_nt_" + tile), CARAT_SUCCESS);
-    // Neither do they have the registers for more than 128 accumulators, nor has C for more than 176.
+    // Neither do they have the registers for more than 128 accumulators, nor has C for more than 160.
     const std::string large = "128x192x64_s4_c1x1_pp_rm1", largest = "256x208x64_s3_c1x1_rm1";
     EXPECT_EQ(code(nt, "sm90_ws_bf16_bf16_bf16_nt_" + large), CARAT_SUCCESS);
     EXPECT_EQ(code(odd, "sm90_ws_bf16_bf16_bf16_nt_" + large), CARAT_NOT_SUPPORTED);

@@ -273,6 +273,10 @@ std::vector<WsProblem> ws_problems() {
     add("f32_column", kF32D, "nt", false, plain);
     add("c_bias_silu", kBf16, "nt", true,
         [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
+    add("all_short_steps", kF16, "nt", true, [&](Problem& p) {
+        add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_RELU;
+        p.epilogue.clamp = 1, p.epilogue.amax = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+    });
     add("gelu_erf", kBf16, "nt", true, activation(CARAT_ACT_GELU_ERF));
     add("gate_interleaved", kBf16, "nt", true, gated(CARAT_GATE_INTERLEAVED));
     add("gate_split", kBf16, "nt", true, gated(CARAT_GATE_SPLIT));
