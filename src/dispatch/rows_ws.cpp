@@ -201,8 +201,8 @@ Prediction predict(const Problem& p, const Config& c, const Target& target) {
     const double energy = 0.656 * (1 + 0.034 * (c.bn - 192) / 128.0) * step.math_clk + 0.011 * step.requested_lines +
                           0.544 * step.shared_lines;
     const double powered = double(clusters) * blocks * steps * energy / (sustained * target.units);
-    // Clusters of four measured slower than the same tiles in twos.
-    const double compute = together(clocked, powered) * (blocks > 2 ? 1.1 : 1);
+    // Measured and not explained: clusters of four are slower than the same tiles in twos, tiles of 64 rows than larger ones.
+    const double compute = together(clocked, powered) * (blocks > 2 ? 1.1 : 1) * (c.bm == 64 ? 1.05 : 1);
     const double memory = floor.memory_us + around_us;
     if (memory > compute) return {memory, "memory"};
     const bool copies = step.copy_clk > step.math_clk;

@@ -312,7 +312,7 @@ TEST_P(WsEpiloguesCompile, FitWithoutSpills) {
     expect_fit(all, runtime);
 }
 INSTANTIATE_TEST_SUITE_P(Hopper, WsEpiloguesCompile, testing::ValuesIn(ws_problems()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& piece) { return std::string(piece.param.name); });
 
 std::vector<std::byte> cubin_of(const std::string& body, const std::string& arch) {
     jit::Request request;
