@@ -76,7 +76,9 @@ int most_accumulators(const Problem& p, const WgmmaBlock& block) {
     const carat_epilogue& e = p.epilogue;
     const bool gated = e.gate != CARAT_GATE_NONE;
     if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
-    if (p.has_c() || e.bias == CARAT_BIAS_N || e.amax || (gated && e.activation == CARAT_ACT_GELU_ERF)) return 160;
+    const bool more = p.has_c() || e.bias == CARAT_BIAS_N || e.amax || bits(p.d.dtype) == 8 ||
+                      (gated && e.activation == CARAT_ACT_GELU_ERF);
+    if (more) return 160;
     return 208;
 }
 

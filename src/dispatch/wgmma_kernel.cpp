@@ -105,10 +105,12 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
 }
 
 bool threads_can_copy(const Problem& p, const Config& config, const WgmmaBlock& block) {
-    // C and activations need registers, too. But no smaller tile than 128 x 256 has the columns of a computed scale under a
-    // gate.
-    const bool wide = p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && p.epilogue.gate != CARAT_GATE_NONE;
-    const int most_accumulators = is_staged(p) && !wide ? 64 : 128;  // of a thread
+    // Any epilogue but the plainest needs registers, too. But no smaller tile than 128 x 256 has the columns of a computed
+    // scale under a gate.
+    const carat_epilogue& e = p.epilogue;
+    const bool wide = e.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && e.gate != CARAT_GATE_NONE;
+    const bool plain = !is_staged(p) && bits(p.d.dtype) > 8 && e.bias == CARAT_BIAS_NONE && !e.amax;
+    const int most_accumulators = plain || wide ? 128 : 64;  // of a thread
     return block.strips * config.bn / 2 <= most_accumulators && block.consumers == 2;
 }
 
