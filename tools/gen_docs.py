@@ -5,6 +5,7 @@
 --check writes nothing and fails if a committed part is not what would be written."""
 import argparse
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -148,6 +149,38 @@ def bench_table(name, data, choices=True):
     return f"{environment_line(data.get('env') or {})}From `{name}`:\n\n" + table(header, rows, header[2:6] + header[7:])
 
 
+def suite(listing, root, argument):
+    """`suite PATH [brief]`: the run in bench/results/PATH beside every peer; brief is one sentence on all its problems."""
+    argument, _, brief = argument.partition(" ")
+    data = read_json(root / "bench" / "results" / argument)
+    if brief == "brief":
+        return suite_sentence(data)
+    names = sorted({name for result in data["results"] for name in result["peers"] or {}})
+    rows = []
+    for result in data["results"]:
+        peers = result["peers"] or {}
+        peer, peer_us, _ = best_peer(peers)
+        rows.append([result["m"], result["n"], result["k"], number(result["us"]), number(result["tflops"]),
+                     *(number((peers.get(name) or {}).get("us")) for name in names), peer or "-", ratio(peer_us, result["us"])])
+    header = ["M", "N", "K", "Carat, us", "TFLOP/s", *(f"{name}, us" for name in names), "best peer", "its time / ours"]
+    return (f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n{suite_sentence(data)}\n"
+            + table(header, rows, [name for name in header if name != "best peer"]))
+
+
+def suite_sentence(data):
+    """The ratios of a run in one sentence: geometric mean, least, and how many are below 0.95."""
+    timed = [(best_peer(result["peers"] or {})[1], result) for result in data["results"]]
+    ratios = [(peer_us / result["us"], f"{result['m']} x {result['n']} x {result['k']}") for peer_us, result in timed if peer_us]
+    if not ratios:
+        return "No peer is timed here yet.\n"
+    kinds = sorted({f"{result['dtype']} {result['layout']}" for _, result in timed})
+    mean = math.exp(sum(math.log(one) for one, _ in ratios) / len(ratios))
+    least, where = min(ratios)
+    below = sum(one < 0.95 for one, _ in ratios)
+    return (f"Over {len(ratios)} problems ({', '.join(kinds)}) the time of the fastest peer over ours is {mean:.3f} in the geometric mean and "
+            f"{least:.3f} at least ({where}); {below} are below 0.95.\n")
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -207,7 +240,7 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "ladder": ladder}
+         "kernels": kernels, "bench": bench, "suite": suite, "ladder": ladder}
 
 
 def read_json(path):

@@ -123,6 +123,24 @@ class GenDocs(unittest.TestCase):
         self.assertIn("| f32 nt 1024^3 | 174 | 180 |", text)
         self.assertEqual(gen_docs.bench(LISTING, self.root, "h200/b.json").count("From `"), 1)
 
+    def test_a_suite(self):
+        folder = self.root / "bench" / "results" / "h200"
+        folder.mkdir(parents=True)
+        results = [{**RESULT, "peers": {"cublaslt": {"us": 9.0}, "cutlass": {"us": 8.0}}}, {**RESULT, "m": 64, "us": 4.0, "peers": {"cublaslt": {"us": 5.0}}},
+                   {**RESULT, "m": 128, "us": 3.0, "peers": None}]
+        (folder / "s.json").write_text(json.dumps({**BENCH, "env": {**BENCH["env"], "command": "carat bench"}, "results": results}))
+        sentence = ("Over 2 problems (f32 nt) the time of the fastest peer over ours is 1.000 in the geometric mean and 0.800 at least (16 x 32 x 4096); "
+                    "1 are below 0.95.\n")
+        self.assertEqual(gen_docs.suite(LISTING, self.root, "h200/s.json brief"), sentence)
+        text = gen_docs.suite(LISTING, self.root, "h200/s.json")
+        self.assertIn(f"From `bench/results/h200/s.json`, written by `carat bench`:\n\n{sentence}\n| M | N | K |", text)
+        self.assertIn("| 16 | 32 | 4096 | 10 | 1.5 | 9 | 8 | cutlass | 0.80 |", text)
+        self.assertIn("| 64 | 32 | 4096 | 4 | 1.5 | 5 | - | cublaslt | 1.25 |", text)
+        self.assertIn("| 128 | 32 | 4096 | 3 | 1.5 | - | - | - | - |", text)
+        for peers in ({}, None):
+            (folder / "s.json").write_text(json.dumps({**BENCH, "results": [{**RESULT, "peers": peers}]}))
+            self.assertEqual(gen_docs.suite(LISTING, self.root, "h200/s.json brief"), "No peer is timed here yet.\n")
+
 
 if __name__ == "__main__":
     unittest.main()
