@@ -174,6 +174,7 @@ int expect_all_fit(const std::vector<Problem>& problems, int cc_major, const std
 }
 
 class KernelCompile : public testing::Test {
+  protected:
     void SetUp() override {
         if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
     }
@@ -187,13 +188,16 @@ TEST_F(KernelCompile, EveryF32RowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
     EXPECT_GE(expect_all_fit(representative_problems(), 8), 40);
 }
 
-TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnHopper) {
-    EXPECT_GE(expect_all_fit(representative_16bit_problems(), 9), 16);
-}
+// In pieces that processes share: a problem each, on Hopper and on Ampere.
+class KernelCompile16Bit : public KernelCompile, public testing::WithParamInterface<int> {};
 
-TEST_F(KernelCompile, Every16BitRowFitsItsLaunchBoundWithoutSpillsOnAmpere) {
-    EXPECT_GE(expect_all_fit(representative_16bit_problems(), 8), 12);
+TEST_P(KernelCompile16Bit, EveryRowFitsItsLaunchBoundWithoutSpills) {
+    const std::vector<Problem> problems = representative_16bit_problems();
+    const Problem& problem = problems[size_t(GetParam()) / 2 % problems.size()];
+    EXPECT_GE(expect_all_fit({problem}, GetParam() % 2 ? 8 : 9), 3);
 }
+INSTANTIATE_TEST_SUITE_P(Gpus, KernelCompile16Bit,
+                         testing::Range(0, 2 * int(representative_16bit_problems().size())));
 
 TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnHopper) {
     EXPECT_GE(expect_all_fit(general_16bit_problems(), 9, "mma"), 16);
