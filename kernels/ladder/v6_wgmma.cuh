@@ -49,8 +49,10 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
         for (int step = 0; step < steps; ++step, at.advance()) {
             barrier_wait(stages.full(at.stage), at.parity);
             multiply_stage<Config>(accumulators, stages, at.stage, row);
-            wgmma_wait<1>();  // the step before this one has read its stage ...
-            __syncthreads();  // ... in both warpgroups, so it can be filled again
+            // The step before this one has read its stage. (No product may be under way while its threads run a loop of
+            // copies: the compiler would make all of them wait.)
+            wgmma_wait<Ring::kByThreads ? 0 : 1>();
+            __syncthreads();  // in both warpgroups, so it can be filled again
             if (step > 0 && filled < steps) {
                 fill(next.stage, filled++);
                 next.advance();

@@ -48,7 +48,10 @@ std::vector<Config> v8_candidates(const Problem& p, const Target&) {
                                    tile_config("v8_cluster", p, 128, 128, 6, 2, 1)};
     // A block loads half of its cluster's tile of B, and the halves of an MN-major one are whole boxes of 64.
     if (p.b.order == CARAT_COL_MAJOR) {
-        configs.push_back(tile_config("v8_cluster", p, 256, 192, 3, 2, 1));
+        // Its accumulators leave no registers to a longer epilogue.
+        const carat_epilogue& e = p.epilogue;
+        if (!p.has_c() && !e.amax && e.bias == CARAT_BIAS_NONE && e.activation <= CARAT_ACT_RELU)
+            configs.push_back(tile_config("v8_cluster", p, 256, 192, 3, 2, 1));
         configs.push_back(tile_config("v8_cluster", p, 128, 192, 4, 2, 1));
     }
     // Its tiles have 32-bit numbers.
