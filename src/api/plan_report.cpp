@@ -3,6 +3,7 @@
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
+#include "dispatch/ladder.hpp"
 #include "limits/occupancy.hpp"
 #include "limits/roofline.hpp"
 
@@ -29,9 +30,8 @@ Json intensity_json(const Candidate& candidate, const Problem& p) {
     if (candidate.row->backend != CARAT_BACKEND_CUDA) return nullptr;
     // A step of one element of K: nothing is kept in shared memory for the next thread to use.
     if (c.bk <= 1) return naive_intensity(p.a.dtype, p.b.dtype);
-    const int parts = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2;  // a gated tile takes two columns of B for one of D
     return tiled_intensity(p.a.dtype, p.b.dtype,
-                           {c.bm, c.bn * parts, std::max(c.cluster_m, 1), std::max(c.cluster_n, 1)});
+                           {c.bm, tile_cols_of_b(p, c), std::max(c.cluster_m, 1), std::max(c.cluster_n, 1)});
 }
 
 }  // namespace carat::api

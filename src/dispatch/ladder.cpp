@@ -94,6 +94,11 @@ Config rung_config(const char* family, const Problem& p, int bm, int bn, int bk)
     return config;
 }
 
+int tile_cols_of_b(const Problem& p, const Config& config) {
+    const bool counts_d = p.epilogue.gate != CARAT_GATE_NONE && config.family != "sm90_ws";
+    return config.bn * (counts_d ? 2 : 1);
+}
+
 int64_t tile_cols(const Problem& p, const Config& config) {
     return p.epilogue.gate == CARAT_GATE_NONE ? config.bn : config.bn / 2;
 }

@@ -23,7 +23,10 @@ void require_16bit_gemm(const Problem& problem, const Target& target, int cc, Re
 // The configuration of a family for this problem's types and layout, with a tile.
 Config rung_config(const char* family, const Problem& problem, int bm, int bn, int bk);
 
-// Columns of D in a tile: under a gate two columns of B make one.
+// Columns of B in a tile. Under a gate two of them make a column of D, and a configuration counts D's, but for sm90_ws's, which
+// counts those of the instruction.
+int tile_cols_of_b(const Problem& problem, const Config& config);
+// Columns of D in a tile of sm90_ws and its like: under a gate two columns of B make one.
 int64_t tile_cols(const Problem& problem, const Config& config);
 // Tiles of D, over the batch.
 int64_t tile_count(const Problem& problem, const Config& config);

@@ -209,6 +209,27 @@ TEST(Api, PlansForAGpuThatIsNotHere) {
     EXPECT_NE(std::string(carat_last_error()).find("h200"), std::string::npos) << "the sentence lists the known names";
 }
 
+// A tile of sm90_ws counts B's columns, one of mma D's: both take 128 rows of A and 128 columns of B here, 64 FLOP a byte.
+TEST(Api, ATileUnderAGateHasTheIntensityOfItsColumnsOfB) {
+    carat_context_options options = carat::Context::default_options();
+    options.target = "h200";
+    const carat::Context context(options);
+    carat_problem problem = carat::gemm_problem(4096, 4096, 4096, CARAT_BF16, "nt");
+    problem.epilogue.gate = CARAT_GATE_SPLIT;
+    problem.epilogue.activation = CARAT_ACT_SILU;
+    int seen = 0;
+    const auto json = nlohmann::json::parse(context.explain(problem));
+    for (const auto& row : json["rows"])
+        for (const auto& candidate : row["candidates"]) {
+            const auto& tile = candidate["tile"];
+            const int cols_of_b = int(tile["bn"]) * (row["row"] == "mma" ? 2 : 1);
+            if (tile["bm"] != 128 || cols_of_b != 128 || (tile["cluster_m"] == 2 || tile["cluster_n"] == 2)) continue;
+            EXPECT_DOUBLE_EQ(candidate["intensity"], 64) << candidate["kernel"];
+            ++seen;
+        }
+    EXPECT_GE(seen, 2);
+}
+
 TEST(Api, ReportsWhatAPlanForAGpuIsMadeOf) {
     carat_context_options options = carat::Context::default_options();
     options.target = "h200";
