@@ -54,14 +54,7 @@ struct GemmWs {
     static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
                                    int steps, const Place& place, const Scalars& scalars, int consumer) {
         const int row = Config::kPingPong ? 0 : consumer * 64 * Config::kTM;
-        const auto release = [&](int stage) {
-            const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-            if constexpr (Place::kBlocks == 1) {
-                if (lane == 0) barrier_arrive(stages.empty(stage));
-            } else {
-                if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
-            }
-        };
+        const auto release = [&](int stage) { release_stage<Config>(stages, stage, place); };
         // The other one's stages are all asked for. Not only for order: a wait for a phase that is two turns of the ring
         // away would end at once.
         const auto pass_turn = [&] {

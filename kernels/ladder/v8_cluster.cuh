@@ -56,14 +56,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
     } else {
         grow_registers<Config::kConsumerRegisters>();
         const int row = consumer * 64 * Config::kTM;
-        const auto release = [&](int stage) {
-            const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-            if constexpr (Place::kBlocks == 1) {
-                if (lane == 0) barrier_arrive(stages.empty(stage));
-            } else {
-                if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
-            }
-        };
+        const auto release = [&](int stage) { release_stage<Config>(stages, stage, place); };
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});

@@ -13,6 +13,7 @@
 
 #include <shared/gemm_params.h>
 #include <shared/swizzle.h>
+#include <mainloop/cut_chunk.cuh>
 #include <ptx/prefetch.cuh>
 #include <ptx/shared.cuh>
 
@@ -71,7 +72,7 @@ class GranuleCopy {
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
                 const int pass = begin + i;
-                Chunk cut = cut_out(low[i], high[i], shift);
+                Chunk cut = cut_chunk(low[i], high[i], shift);
                 if (tail) {
                     const int k_line = line + pass % (64 / kLines) * kLines;
                     keep(cut, kKMajor ? along_left - chunk * 8 : k_line < lines_left ? 8 : 0);
@@ -82,20 +83,6 @@ class GranuleCopy {
     }
 
   private:
-    // Elements shift .. shift + 7 of the 16 in two granules.
-    __device__ static Chunk cut_out(const Chunk& low, const Chunk& high, int shift) {
-        unsigned words[8] = {low.words[0],  low.words[1],  low.words[2],  low.words[3],
-                             high.words[0], high.words[1], high.words[2], high.words[3]};
-#pragma unroll
-        for (int i = 0; i < 6; ++i) words[i] = shift & 4 ? words[i + 2] : words[i];
-#pragma unroll
-        for (int i = 0; i < 5; ++i) words[i] = shift & 2 ? words[i + 1] : words[i];
-        Chunk chunk;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) chunk.words[i] = __funnelshift_r(words[i], words[i + 1], 16 * (shift & 1));
-        return chunk;
-    }
-
     // The first `count` elements, and zero in place of the others.
     __device__ static void keep(Chunk& chunk, i64 count) {
 #pragma unroll

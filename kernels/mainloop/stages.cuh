@@ -130,6 +130,18 @@ __device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int
     }
 }
 
+// Each warp of a consumer, once it does not read a stage any more: one arrival at every block that has a part in it.
+template <class Config, class Ring>
+__device__ void release_stage(const Ring& stages, int stage, const ClusterPlace<Config>& place) {
+    using Place = ClusterPlace<Config>;
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    if constexpr (Place::kBlocks == 1) {
+        if (lane == 0) barrier_arrive(stages.empty(stage));
+    } else {
+        if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
+    }
+}
+
 // Stages of a tile.
 __device__ inline int step_count(const GemmParams& params, const Scalars& scalars) {
     return static_cast<int>((depth_of(params, scalars) + kTileDepth - 1) / kTileDepth);

@@ -14,6 +14,7 @@
 
 #include <shared/gemm_params.h>
 #include <shared/swizzle.h>
+#include <mainloop/cut_chunk.cuh>
 #include <ptx/cp_async.cuh>
 #include <ptx/shared.cuh>
 
@@ -66,8 +67,13 @@ class TileCopy {
         const unsigned short* from = source(pass) + further;
         const int count = inside(pass);
         const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
-        if (count == 8 && (shift == 0 || (from - shift >= begin_ + further && from - shift + 16 <= end_ + further)))
-            return cut_out(reinterpret_cast<const Chunk*>(from - shift), shift);
+        if (count == 8 && (shift == 0 || (from - shift >= begin_ + further && from - shift + 16 <= end_ + further))) {
+            const Chunk* const granules = reinterpret_cast<const Chunk*>(from - shift);
+            const Chunk low = granules[0];
+            if (shift == 0) return low;
+            const Chunk high = granules[1];
+            return cut_chunk(low, high, shift);
+        }
         Chunk chunk = {};
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -119,22 +125,6 @@ class TileCopy {
         const int line = pass * kLines;
         if constexpr (kKMajor) return line < mn_left_ ? up_to_8(k_left_) : 0;
         return line % 64 < k_left_ ? up_to_8(mn_left_ - line / 64 * 64) : 0;
-    }
-    // Elements shift .. shift + 7 of the 16 in two granules.
-    __device__ static Chunk cut_out(const Chunk* granules, int shift) {
-        const Chunk low = granules[0];
-        if (shift == 0) return low;
-        const Chunk high = granules[1];
-        unsigned words[8] = {low.words[0],  low.words[1],  low.words[2],  low.words[3],
-                             high.words[0], high.words[1], high.words[2], high.words[3]};
-#pragma unroll
-        for (int i = 0; i < 6; ++i) words[i] = shift & 4 ? words[i + 2] : words[i];
-#pragma unroll
-        for (int i = 0; i < 5; ++i) words[i] = shift & 2 ? words[i + 1] : words[i];
-        Chunk chunk;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) chunk.words[i] = __funnelshift_r(words[i], words[i + 1], 16 * (shift & 1));
-        return chunk;
     }
     __device__ static int up_to_8(i64 count) {
         return count < 0 ? 0 : count > 8 ? 8 : static_cast<int>(count);

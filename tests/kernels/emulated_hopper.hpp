@@ -83,4 +83,16 @@ void expect_right(int64_t m, int64_t n, int64_t k, unsigned clusters = 0, const 
     EXPECT_EQ(run<Config>(gemm, clusters, launch), "");
 }
 
+// A batch of three, its matrices apart and with a B for all.
+template <class Config>
+void expect_batches() {
+    for (const bool shared_b : {false, true}) {
+        Problem p = make_problem(Config::types, 130, 72, 72, "nt");
+        set_batch(p, 3, 16);
+        if (shared_b) p.b.batch_stride = 0;
+        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+        EXPECT_EQ(run<Config>(gemm, 2), "");
+    }
+}
+
 }  // namespace carat::test

@@ -147,21 +147,10 @@ TEST(WsEmulation, StripsEitherWay) {
     Config::strip = 2;
 }
 
-template <class Shape>
-void expect_batches() {
-    using Config = ConfigOf<Shape, 64, 2, Nt, Bf16>;
-    for (const bool shared_b : {false, true}) {
-        Problem p = make_problem(Config::types, 130, 72, 72, "nt");
-        set_batch(p, 3, 16);
-        if (shared_b) p.b.batch_stride = 0;
-        GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
-        EXPECT_EQ(run<Config>(gemm, 2), "");
-    }
-}
 TEST(WsEmulation, BatchesAndSharedOperands) {
-    expect_batches<Cooperative>();
-    expect_batches<PingPong>();
-    expect_batches<Form<2, 1, false, 2, 1>>();
+    expect_batches<ConfigOf<Cooperative, 64, 2, Nt, Bf16>>();
+    expect_batches<ConfigOf<PingPong, 64, 2, Nt, Bf16>>();
+    expect_batches<ConfigOf<Form<2, 1, false, 2, 1>, 64, 2, Nt, Bf16>>();
 }
 
 // D of every alignment: by the engine, and in words of 16 down to 1 byte.
