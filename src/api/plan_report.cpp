@@ -22,7 +22,8 @@ Json tile_json(const Config& c) {
             {"tn", used(c.tn)},
             {"stages", used(c.stages)},
             {"cluster_m", used(c.cluster_m)},
-            {"cluster_n", used(c.cluster_n)}};
+            {"cluster_n", used(c.cluster_n)},
+            {"swapped", c.swapped}};
 }
 
 Json intensity_json(const Candidate& candidate, const Problem& p) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dispatch/ladder.hpp"
+#include "dispatch/swapped.hpp"
 #include "dispatch/wgmma_kernel.hpp"
 
 namespace carat {
@@ -133,6 +134,30 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
     return c;
 }
 
+// Every tile, form and cluster for a problem, in no order of tiles yet.
+std::vector<Config> tilings(const Problem& p, const Target& target) {
+    std::vector<Config> configs;
+    const Config single = rung_config(kFamily, p, 64, 64, kStageDepth);
+    const BulkMaps maps = bulk_maps(p, single, false);
+    const bool bulk = maps.a && maps.b;
+    for (const TileRows& rows : tiles())
+        for (const int cols : rows.cols)
+            for (const auto& cluster : kClusters) {
+                Config c = make_config(p, rows, cols, cluster, target);
+                const bool alone = c.cluster_m * c.cluster_n == 1;
+                // Copies by threads need registers, and reach no other block.
+                if (!bulk && (!alone || !threads_can_copy(p, c, block_of(c)))) continue;
+                if (c.stages < kMinStages || !suits(p, c)) continue;
+                // Blocks without a tile of their own are for nothing.
+                if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))
+                    continue;
+                // Tiles have 32-bit numbers.
+                if (clusters_of(p, c) * c.cluster_m * c.cluster_n > INT32_MAX) continue;
+                configs.push_back(std::move(c));
+            }
+    return configs;
+}
+
 // ---------------------------------------------------------------- cost
 
 // What a step of K of one block costs each pipe. Clocks and rates are fitted to a sweep of 40 configurations over 55
@@ -180,7 +205,7 @@ int64_t running_clusters(const Target& target, int blocks) {
     return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
 }
 
-Prediction predict(const Problem& p, const Config& c, const Target& target) {
+Prediction predict_plain(const Problem& p, const Config& c, const Target& target) {
     constexpr double kStartUs = 1.6, kClusterUs = 0.5, kStepClk = 44, kL2BytesPerUs = 19.8e6;
     const Floor floor = floor_of(p, target, p.has_c());
     const int blocks = c.cluster_m * c.cluster_n;
@@ -213,23 +238,48 @@ Prediction predict(const Problem& p, const Config& c, const Target& target) {
                                        : "tensor cores"};
 }
 
+Prediction predict(const Problem& p, const Config& c, const Target& target) {
+    if (!c.swapped) return predict_plain(p, c, target);
+    const Problem other = swap_operands(p);
+    return predict_plain(other, unswapped(c, other), target);
+}
+
 // ---------------------------------------------------------------- prepare
 
 std::vector<Config> candidates(const Problem& p, const Target& target) {
-    std::vector<std::pair<double, Config>> ranked;
-    for (Config& config : ws_configs(p, target)) {
-        const double us = predict(p, config, target).us;
-        ranked.emplace_back(us, std::move(config));
+    struct Ranked {
+        double us;
+        Config config;  // of the problem that the kernel runs
+        bool swapped;
+    };
+    std::vector<Ranked> ranked;
+    const bool both = can_swap(p);
+    const Problem other = both ? swap_operands(p) : p;
+    for (Config& config : tilings(p, target)) {
+        const double us = predict_plain(p, config, target).us;
+        ranked.push_back({us, std::move(config), false});
     }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    if (both)
+        for (Config& config : tilings(other, target)) {
+            const double us = predict_plain(other, config, target).us;
+            ranked.push_back({us, std::move(config), true});
+        }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
     if (ranked.size() > kCandidates) ranked.resize(kCandidates);
     std::vector<Config> configs;
-    for (auto& [us, config] : ranked) configs.push_back(std::move(config));
+    for (auto& [us, config, is_swapped] : ranked) {
+        config.strip = best_strip(is_swapped ? other : p, config, target);
+        configs.push_back(is_swapped ? swapped(std::move(config), p) : std::move(config));
+    }
     return configs;
 }
 
 // Any order of tiles, and any stages that fit.
 bool has(const Problem& p, const Config& config, const Target& target) {
+    if (config.swapped) {
+        const Problem other = swap_operands(p);
+        return can_swap(p) && has(other, unswapped(config, other), target);
+    }
     const bool fits = wgmma_shared_bytes(p, config, block_of(config), kStoreBytes) <= target.shared_bytes_per_block;
     if (config.strip == 0 || config.stages < kMinStages || !fits) return false;
     for (Config known : ws_configs(p, target)) {
@@ -240,32 +290,19 @@ bool has(const Problem& p, const Config& config, const Target& target) {
 }
 
 Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& config, Runtime& runtime) {
+    if (config.swapped) {
+        const Problem other = swap_operands(p);
+        CARAT_ASSIGN(auto executable, prepare(other, unswapped(config, other), runtime));
+        return swap_operands(std::move(executable));
+    }
     return prepare_wgmma(p, config, runtime, {"gemm_ws.cuh", "carat_kernel::gemm_ws", true, true}, block_of(config));
 }
 
 }  // namespace
 
 std::vector<Config> ws_configs(const Problem& p, const Target& target) {
-    std::vector<Config> configs;
-    const Config single = rung_config(kFamily, p, 64, 64, kStageDepth);
-    const BulkMaps maps = bulk_maps(p, single, false);
-    const bool bulk = maps.a && maps.b;
-    for (const TileRows& rows : tiles())
-        for (const int cols : rows.cols)
-            for (const auto& cluster : kClusters) {
-                Config c = make_config(p, rows, cols, cluster, target);
-                const bool alone = c.cluster_m * c.cluster_n == 1;
-                // Copies by threads need registers, and reach no other block.
-                if (!bulk && (!alone || !threads_can_copy(p, c, block_of(c)))) continue;
-                if (c.stages < kMinStages || !suits(p, c)) continue;
-                // Blocks without a tile of their own are for nothing.
-                if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))
-                    continue;
-                // Tiles have 32-bit numbers.
-                if (clusters_of(p, c) * c.cluster_m * c.cluster_n > INT32_MAX) continue;
-                c.strip = best_strip(p, c, target);
-                configs.push_back(std::move(c));
-            }
+    std::vector<Config> configs = tilings(p, target);
+    for (Config& config : configs) config.strip = best_strip(p, config, target);
     return configs;
 }
 

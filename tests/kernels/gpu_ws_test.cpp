@@ -2,6 +2,7 @@
 // The Hopper kernel on a real GPU: every tile and cluster that it has, not only those that the row offers, around its own
 // edges; many of them at once; the same bits again and again; and kernels that begin before their inputs are there.
 #include "dispatch/rows_ws.hpp"
+#include "dispatch/swapped.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -54,8 +55,12 @@ class GpuWs : public GpuTest {
         const int64_t sizes[][3] = {
             {m - 1, n + 1, 65}, {m + 1, 2 * n + 9, 63}, {2 * m + 9, n - 1, 137}, {2 * m + 8, 2 * n + 16, 200}};
         for (const auto& [rows, cols, depth] : sizes) {
-            const Problem p = problem(turn, tile, rows, cols, depth);
+            Problem p = problem(turn, tile, rows, cols, depth);
             std::vector<Kernel> with = kernels(p, tile, clusters);
+            if (with.empty() && bits(p.d.dtype) == 8) {  // the largest tiles leave no registers to make it
+                p.d.dtype = CARAT_BF16;
+                with = kernels(p, tile, clusters);
+            }
             EXPECT_TRUE(clusters || with.size() == 1) << tile.name() << " for " << describe(p);
             if (with.empty()) continue;  // no block of the cluster but one would have work
             // Where the address is odd the threads copy all.
@@ -111,6 +116,27 @@ TEST_P(GpuWsClusters, AreExactAroundTheirEdges) {
     expect_right(specs);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuWsClusters, testing::Range(0, int(std::size(kClustered))));
+
+// Operands swapped, with everything that may be in an epilogue then.
+TEST_F(GpuWs, SwappedOperands) {
+    std::vector<CaseSpec> specs;
+    for (const char* layout : kLayouts)
+        for (const auto& [m, n, k] : {std::array<int64_t, 3>{301, 137, 200}, {137, 301, 65}, {7, 520, 1030}}) {
+            Problem p = make_problem(kBf16, m, n, k, layout, specs.size() % 2 == 0);
+            set_pitch(p, specs.size() % 3 == 2 ? Pitch::odd : Pitch::eights);
+            add_c(p, specs.size() % 4 < 2 ? CARAT_BF16 : CARAT_F32);
+            add_bias(p, specs.size() % 5 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
+            p.epilogue.activation = CARAT_ACT_RELU;
+            p.epilogue.amax = 1;
+            std::vector<Kernel> some;
+            const Problem other = swap_operands(p);
+            for (const Config& c : ws_configs(other, runtime_.target))
+                if ((c.bm == 64 && c.bn == 256) || (c.bm == 128 && c.bn == 64)) some.push_back({&kRowWs, swapped(c, p)});
+            ASSERT_FALSE(some.empty());
+            specs.push_back({p, Data::integers, 1, 2, Place::aligned, kAllCandidates, some});
+        }
+    expect_right(specs);
+}
 
 // More tiles of clusters of four than any GPU runs at once, odd counts of them, in every order.
 TEST_F(GpuWs, ClustersOfFourWalkOverManyTiles) {
