@@ -110,7 +110,8 @@ int best_strip(const Problem& p, const Config& c, const Target& target) {
     int best = 1;
     double least = INFINITY;
     const auto consider = [&](int64_t width, int64_t lines, int64_t length, int64_t line, int64_t step, int sign) {
-        width = std::min(width, lines);
+        // Strips of equal width: 15 of 16 would leave one of a single line.
+        if (width > lines || width != ceil_div(lines, ceil_div(lines, width))) return;
         // What the clusters of a wave touch, and how often the whole of the other operand is walked.
         const int64_t strips = ceil_div(together, width * length);
         const double wave =
@@ -160,10 +161,11 @@ std::vector<Config> tilings(const Problem& p, const Target& target) {
 
 // ---------------------------------------------------------------- cost
 
-// What a step of K of one block costs each pipe. Clocks and rates are fitted to a sweep of 40 configurations over 55
-// problems on an H200 (docs/performance-notes.md); other GPUs are taken to scale with their sustained rate.
+// What a step of K of one block costs each pipe. Clocks and rates are fitted to two sweeps of 40 and 43 configurations over
+// 55 problems on an H200 (docs/performance-notes.md); other GPUs are taken to scale with their sustained rate.
 struct Step {
-    double math_clk, shared_lines, requested_lines, copy_clk;  // a line: 128 bytes
+    double math_clk, shared_clk, copy_clk;
+    double read_lines, requested_lines;  // of 128 bytes: from shared memory, from L2
 };
 
 Step step_of(const Problem& p, const Config& c) {
@@ -173,7 +175,9 @@ Step step_of(const Problem& p, const Config& c) {
     Step step;
     // m64nN takes max(N / 2, 16 + N / 4) clocks (measured), and reads all of B again for every 64 rows.
     step.math_clk = strips * kWgmmasOfStep * std::max(c.bn / 2.0, 16 + c.bn / 4.0);
-    step.shared_lines = c.bm + strips * c.bn;
+    step.read_lines = c.bm + strips * c.bn;
+    // Reads and the copies' writes share a port; that a write costs a third of a read is fitted.
+    step.shared_clk = step.read_lines + 0.3 * (c.bm + c.bn);
     step.requested_lines = double(c.bm) / c.cluster_n + double(c.bn) / c.cluster_m;
     step.copy_clk = ((maps.a ? 0 : c.bm) + (maps.b ? 0 : c.bn)) * kElementCopyClk;
     return step;
@@ -181,8 +185,8 @@ Step step_of(const Problem& p, const Config& c) {
 
 // Clocks that the finished elements of a tile take of an SM, on their way from the accumulators to D.
 double store_clk(const Problem& p, const Config& c) {
-    constexpr double kBarriersClk = 1020, kDrainClk = 220;
-    double of_element = 0.058;
+    constexpr double kBarriersClk = 1440, kDrainClk = 470;
+    double of_element = 0.062;
     const carat_activation act = p.epilogue.activation;
     if (act == CARAT_ACT_GELU_ERF) of_element += 1 / 4.0;
     // Two special functions, of which an SM has 16 a clock.
@@ -195,7 +199,7 @@ double store_clk(const Problem& p, const Config& c) {
 
 // Two limits at once: the clock at which the SMs may run at most, and the power, which they reach with all tensor cores
 // busy and then run slower. Of two that come close, both cost.
-constexpr double kBoost = 1.064;  // the clock of a short run over that of the sustained rate
+constexpr double kBoost = 1.04;  // the clock of a short run over that of the sustained rate
 double together(double clocked, double powered) {
     return std::pow(std::pow(clocked, 5) + std::pow(powered, 5), 0.2);
 }
@@ -206,7 +210,7 @@ int64_t running_clusters(const Target& target, int blocks) {
 }
 
 Prediction predict_plain(const Problem& p, const Config& c, const Target& target) {
-    constexpr double kStartUs = 1.6, kClusterUs = 0.5, kStepClk = 44, kL2BytesPerUs = 19.8e6;
+    constexpr double kStartUs = 0.2, kClusterUs = 1.07, kStepClk = 24, kL2BytesPerUs = 18.5e6;
     const Floor floor = floor_of(p, target, p.has_c());
     const int blocks = c.cluster_m * c.cluster_n;
     const int64_t clusters = clusters_of(p, c), running = running_clusters(target, blocks);
@@ -216,20 +220,20 @@ Prediction predict_plain(const Problem& p, const Config& c, const Target& target
     const Step step = step_of(p, c);
 
     const double l2_us = step.requested_lines * 128 * target.units / kL2BytesPerUs;
-    const double math_us = std::max({step.math_clk, step.shared_lines, step.copy_clk}) / clk_per_us;
+    const double math_us = std::max({step.math_clk, step.shared_clk, step.copy_clk}) / clk_per_us;
     // A store hides behind the other consumer's products where they take turns, and in part where they work together.
-    const double store_us = store_clk(p, c) / clk_per_us, shown_us = (c.pingpong ? 0.1 : 0.92) * store_us;
+    const double store_us = store_clk(p, c) / clk_per_us, shown_us = (c.pingpong ? 0.27 : 0.83) * store_us;
     // A lone consumer waits for each stage, with no other to fill the tensor cores meanwhile.
-    const double wait_us = kStepClk * (c.pingpong && tiles < 2 ? 3 : 1) / clk_per_us;
+    const double wait_us = kStepClk * (c.pingpong && tiles < 2 ? 2 : 1) / clk_per_us;
     const double around_us = store_us + kStartUs + (blocks > 1 ? kClusterUs : 0);
     const double clocked = tiles * (steps * (std::max(math_us, l2_us) + wait_us) + shown_us) + around_us;
     // In clocks of the sustained rate, which is that of 128 x 256 tiles at the power limit. Wider products take more power
-    // (3 % for 128 columns, measured and not explained), requests to L2 hardly any that can be seen.
-    const double energy = 0.656 * (1 + 0.034 * (c.bn - 192) / 128.0) * step.math_clk + 0.011 * step.requested_lines +
-                          0.544 * step.shared_lines;
+    // (5 % for 128 columns, measured and not explained), requests to L2 hardly any that can be seen.
+    const double energy = 0.558 * (1 + 0.081 * (c.bn - 192) / 128.0) * step.math_clk + 0.0092 * step.requested_lines +
+                          0.605 * step.read_lines;
     const double powered = double(clusters) * blocks * steps * energy / (sustained * target.units);
     // Measured and not explained: clusters of four are slower than the same tiles in twos, tiles of 64 rows than larger ones.
-    const double compute = together(clocked, powered) * (blocks > 2 ? 1.1 : 1) * (c.bm == 64 ? 1.05 : 1);
+    const double compute = together(clocked, powered) * (blocks > 2 ? 1.1 : 1) * (c.bm == 64 ? 1.076 : 1);
     const double memory = floor.memory_us + around_us;
     if (memory > compute) return {memory, "memory"};
     const bool copies = step.copy_clk > step.math_clk;

@@ -31,8 +31,8 @@ class SwappedExecutable final : public Executable {
 
 bool can_swap(const Problem& p) {
     const bool plain_mode = p.mode == CARAT_SINGLE || p.mode == CARAT_BATCHED;
-    const bool plain_operands = p.sparsity == CARAT_DENSE && p.scale_a.recipe == CARAT_SCALE_NONE &&
-                                p.scale_b.recipe == CARAT_SCALE_NONE;
+    const bool plain_operands =
+        p.sparsity == CARAT_DENSE && p.scale_a.recipe == CARAT_SCALE_NONE && p.scale_b.recipe == CARAT_SCALE_NONE;
     const bool whole_scale =
         p.epilogue.out_scale == CARAT_OUT_SCALE_NONE || p.epilogue.out_scale == CARAT_OUT_SCALE_TENSOR;
     return plain_mode && plain_operands && whole_scale && p.epilogue.gate == CARAT_GATE_NONE;

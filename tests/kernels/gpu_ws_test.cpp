@@ -131,7 +131,8 @@ TEST_F(GpuWs, SwappedOperands) {
             std::vector<Kernel> some;
             const Problem other = swap_operands(p);
             for (const Config& c : ws_configs(other, runtime_.target))
-                if ((c.bm == 64 && c.bn == 256) || (c.bm == 128 && c.bn == 64)) some.push_back({&kRowWs, swapped(c, p)});
+                if ((c.bm == 64 && c.bn == 256) || (c.bm == 128 && c.bn == 64))
+                    some.push_back({&kRowWs, swapped(c, p)});
             ASSERT_FALSE(some.empty());
             specs.push_back({p, Data::integers, 1, 2, Place::aligned, kAllCandidates, some});
         }
