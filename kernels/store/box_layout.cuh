@@ -26,12 +26,19 @@ struct BoxLayout {
     __device__ static constexpr unsigned at(unsigned row, unsigned col) {
         return swizzled(Config::kRowMajorD ? row * kLineBytes + col * kElement : col * kColumnBytes + row * kElement);
     }
-    // Where a lane finds, or leaves, one line of 8 elements of 16 bits of the four matrices of two blocks: upper and lower
-    // 8 rows of the left block, then of the right one.
-    __device__ static unsigned line_of_matrices(unsigned block, unsigned thread) {
-        const unsigned lane = thread % kWarpThreads, line = lane % 8;
-        const unsigned row = thread / kWarpThreads * 16 + lane / 8 % 2 * 8, col = block * 8 + lane / 16 * 8;
-        return at(row + (Config::kRowMajorD ? line : 0), col + (Config::kRowMajorD ? 0 : line));
+};
+
+// Where a lane finds, or leaves, one line of 8 elements of 16 bits of the four matrices of two blocks: upper and lower 8 rows of
+// the left block, then of the right one.
+template <class Config>
+struct LineOfMatrices {
+    unsigned thread, lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
+    unsigned half = lane / 8 % 2 * 8, right = lane / 16 * 8, line = lane % 8;
+
+    __device__ unsigned at(unsigned block) const {
+        const unsigned row = warp_row + half + (Config::kRowMajorD ? line : 0);
+        const unsigned col = block * 8 + right + (Config::kRowMajorD ? 0 : line);
+        return BoxLayout<Config>::at(row, col);
     }
 };
 
@@ -42,11 +49,12 @@ __device__ void read_box(float (&c)[4 * kMost], int blocks, const char* box, uns
     using Layout = BoxLayout<Config>;
     if constexpr (Layout::kElement == 2) {
         const unsigned from = shared_address(box);
+        const LineOfMatrices<Config> line = {thread};
 #pragma unroll
         for (int block = 0; block < kMost; block += 2) {
             if (block >= blocks) continue;
             unsigned pairs[4];
-            ldmatrix_x4<!Config::kRowMajorD>(pairs, from + Layout::line_of_matrices(block, thread));
+            ldmatrix_x4<!Config::kRowMajorD>(pairs, from + line.at(block));
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 c[4 * block + 2 * i] = unpack<Config::kTypeC>(static_cast<unsigned short>(pairs[i]));

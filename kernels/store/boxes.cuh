@@ -25,6 +25,7 @@ __device__ void fill_box(const float* d, int blocks, char* box, unsigned thread)
     using Layout = BoxLayout<Config>;
     if constexpr (Layout::kElement == 2 && !Values::kInterleaved) {
         const unsigned to = shared_address(box);
+        const LineOfMatrices<Config> line = {thread};
 #pragma unroll
         for (int block = 0; block < Values::kBlocks; block += 2) {
             if (block >= blocks) continue;
@@ -32,7 +33,7 @@ __device__ void fill_box(const float* d, int blocks, char* box, unsigned thread)
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 packed[i] = pack_pair<Config::kTypeD>(d[4 * block + 2 * i], d[4 * block + 2 * i + 1]);
-            stmatrix_x4<!Config::kRowMajorD>(to + Layout::line_of_matrices(block, thread), packed);
+            stmatrix_x4<!Config::kRowMajorD>(to + line.at(block), packed);
         }
     } else {
         const unsigned lane = thread % kWarpThreads, row = thread / kWarpThreads * 16 + lane / 4;
