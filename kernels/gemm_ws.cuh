@@ -22,7 +22,7 @@
 namespace carat_kernel {
 
 // Config: kBM = 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kConsumers,
-// kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB,
+// kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
 // kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
@@ -62,6 +62,7 @@ struct GemmWs {
         };
         RingPosition<Config::kStages> at;
         int parity = consumer == 0;  // the first turn has come before any arrival
+        ComingC c = {stages.coming_c(consumer)};
         for (int index = tiles.first(), turn = 0; index < tiles.count(); index += tiles.step(), ++turn) {
             if (Config::kPingPong && turn % Config::kConsumers != consumer) {
                 at.skip(steps);
@@ -69,13 +70,20 @@ struct GemmWs {
             }
             const RasterTile tile = tiles.at(index);
             fetch_ahead<Config, 64 * Config::kTM>(params, scalars, tile.row + row, tile.col, tile.batch);
+            const auto ask_for_c = [&] { Boxes::ask_for_c(params, scalars, tile, row, c); };
+            // Whose turn has yet to come has time to wait for its stores. Else the first products are worth more.
+            const auto begun = [&] {
+                if (!Config::kPingPong) ask_for_c();
+            };
             if constexpr (Config::kPingPong) {
+                ask_for_c();
                 barrier_wait(stages.turn(consumer), parity);
                 parity ^= 1;
             }
             float accumulators[Config::kTM][Config::kBN / 2];
-            multiply_tile<Config>(accumulators, stages, at, steps, row, release, pass_turn);
-            Boxes::store_tile(params, scalars, accumulators, tile, row);
+            multiply_tile<Config>(accumulators, stages, at, steps, row, release, begun, pass_turn);
+            Boxes::store_tile(params, scalars, accumulators, tile, row, c);
+            ++c.tiles;
         }
         Boxes::finish();
     }
@@ -89,9 +97,13 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     if (threadIdx.x == 0) {
         if (Config::kPingPong)
             for (int consumer = 0; consumer < 2; ++consumer) barrier_init(stages.turn(consumer), 4);  // one a warp
+        if (Config::kBulkC)
+            for (int box = 0; box < kStoreBoxes * Config::kConsumers; ++box)
+                barrier_init(stages.coming_c(0) + box * kBarrierBytes, 1);
         stages.init_barriers(Kernel::kReleases);
         if (Config::kBulkA) bulk_prefetch(params.a_map);
         if (Config::kBulkB) bulk_prefetch(params.b_map);
+        if (Config::kBulkC) bulk_prefetch(params.c_map);
         if (Config::kBulkStore) bulk_prefetch(params.d_map);
     }
     start_together<Config>();

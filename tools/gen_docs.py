@@ -181,6 +181,26 @@ def suite_sentence(data):
             f"{least:.3f} at least ({where}); {below} are below 0.95.\n")
 
 
+def beside(listing, root, argument):
+    """`beside PATH`: the times in bench/results/PATH, a file or a folder, each beside the last one before it that is plain: layout nt, no epilogue,
+    and sizes that are multiples of 128."""
+    place = root / "bench" / "results" / argument
+    rows, base, env = [], None, {}
+    for path in [place] if place.is_file() else sorted(place.glob("*.json")):
+        data = read_json(path)
+        env = env or data["env"]
+        for result in data["results"]:
+            is_plain = result["layout"] == "nt" and result["epilogue"] in (None, "none")
+            if is_plain and all(result[size] % 128 == 0 for size in "mnk"):
+                base = result["us"]
+            _, peer_us, _ = best_peer(result["peers"] or {})
+            rows.append([problem_of(result), code(result["kernel"]), number(result["us"]), ratio(result["us"], base), number(peer_us)])
+    header = ["problem", "kernel", "us", "beside the plain one", "cuBLASLt, us"]
+    if all(row[-1] == "-" for row in rows):
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    return f"{environment_line(env)}From `bench/results/{argument}`:\n\n" + table(header, rows, header[2:])
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -240,7 +260,7 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "suite": suite, "ladder": ladder}
+         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "ladder": ladder}
 
 
 def read_json(path):

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [ladder] [ncu]: everything that needs a GPU, or the parts named, from a
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [ladder] [ncu]: everything that needs a GPU, or the parts named, from a
 # built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32 benches with
-# cuBLASLt beside them, the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT:
+# cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT:
 # nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, ncu/*, logs/*.txt and summary.json. Every
 # step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the
 # root).
 set -uo pipefail
 
-all_parts="tests sanitizer real_input bench ladder ncu"
+all_parts="tests sanitizer real_input bench engine ladder ncu"
 if [ $# -lt 1 ]; then
     echo "usage: tools/gpu_suite.sh OUT [PART...] (OUT: a directory for the results; parts: $all_parts)" >&2
     exit 2
 fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
-mkdir -p "$1"/{tests,sanitizer,bench,ncu,logs} || exit 2
+mkdir -p "$1"/{tests,sanitizer,bench/epilogues,ncu,logs} || exit 2
 out=$(cd "$1" && pwd)
 shift
 parts=("$@")
@@ -123,6 +123,28 @@ bench() {
     done
 }
 
+# The 16-bit kernels: the suite beside every peer, sizes that are one off, and what an epilogue adds.
+engine() {
+    local carat=$build/cli/carat
+    json_step llm_bf16 400 "$out/bench/llm_bf16.json" "$carat" bench --shapes bench/suites/llm.txt \
+        --peer cublaslt,cutlass,deepgemm --budget 0.5 --json
+    json_step llm_f16 400 "$out/bench/llm_f16.json" "$carat" bench --shapes bench/suites/llm.txt --dtype f16 \
+        --peer cublaslt,cutlass --budget 0.5 --json
+    json_step odd 120 "$out/bench/odd.json" "$carat" bench --shapes bench/suites/odd.txt --peer cublaslt --budget 0.3 --json
+    epilogue 0_plain
+    epilogue 1_bias --bias n
+    epilogue 2_bias_silu --bias n --activation silu
+    epilogue 3_residual --beta 0.5
+    epilogue 4_gate_split --gate split --activation silu
+    epilogue 5_gate_interleaved --gate interleaved --activation silu
+    epilogue 6_gelu --activation gelu
+    epilogue 7_plain_again
+}
+epilogue() {  # NAME FLAGS...
+    json_step "epilogue_$1" 60 "$out/bench/epilogues/$1.json" "$build/cli/carat" bench --m 4096 --n 4096 --k 4096 \
+        --dtype bf16 --budget 0.5 --json "${@:2}"
+}
+
 # Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.
 ladder() {
     local size carat=$build/cli/carat
@@ -167,7 +189,7 @@ step gpu_is_there 60 nvidia-smi
 cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
 for part in "${parts[@]}"; do
     case $part in
-    tests | sanitizer | real_input | bench | ladder | ncu) "$part" ;;
+    tests | sanitizer | real_input | bench | engine | ladder | ncu) "$part" ;;
     *) echo "there is no part '$part': use some of $all_parts" >&2 && exit 2 ;;
     esac
 done

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <epilogue/ops.cuh>
+#include <store/box_layout.cuh>
 
 namespace carat_kernel {
 
@@ -20,8 +21,8 @@ struct FragmentBox {
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
     // Few instructions an element, none of which waits for memory of its own.
-    static constexpr bool kShort =
-        Config::kActivation <= kActRelu && !Config::kHasC && Config::kGate == kGateNone && kCols <= 64;
+    static constexpr bool kShort = Config::kActivation <= kActRelu && (!Config::kHasC || Config::kBulkC) &&
+                                   Config::kGate == kGateNone && kCols <= 64;
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");
@@ -30,8 +31,10 @@ struct FragmentBox {
     const Scalars& scalars;
     int lane;
     int batch;
-    int row;  // of D, of this lane's first
-    int col;  // of D, the box's first
+    int row;          // of D, of this lane's first
+    int col;          // of D, the box's first
+    const char* box;  // where C has come to, if it comes in bulk
+    unsigned thread;  // of the warpgroup
 
     // blocks: that the tile has for this box. d: the accumulators of the box, up: what its gates are multiplied by (split
     // gate), else unused. Afterwards d holds what D is to hold: for an interleaved gate, column 4b + lane % 4 of D in d[4b + 2h].
@@ -87,6 +90,7 @@ struct FragmentBox {
 
     template <int kMost>
     __device__ void load_c(float (&c)[4 * kMost], int blocks, int j, bool whole) const {
+        if constexpr (Config::kBulkC) return read_box<Config, kMost>(c, blocks, box, thread);
         const Strided& s = params.c_strides;
         const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};

@@ -58,7 +58,8 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
         };
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
             float accumulators[1][Config::kBN / 2];
-            multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
+            multiply_tile<Config>(
+                accumulators, stages, at, steps, row, release, [] {}, [] {});
             Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
         Boxes::finish();

@@ -59,7 +59,8 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         const auto release = [&](int stage) { release_stage<Config>(stages, stage, place); };
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             float accumulators[Config::kTM][Config::kBN / 2];
-            multiply_tile<Config>(accumulators, stages, at, steps, row, release, [] {});
+            multiply_tile<Config>(
+                accumulators, stages, at, steps, row, release, [] {}, [] {});
             Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
         }
         Boxes::finish();

@@ -2,7 +2,7 @@
 // stages.cuh: the ring of stages in shared memory between the copies and the tensor cores: where its parts lie, how a
 // stage is filled, and the products of a tile over it.
 // Layout of dynamic shared memory: kStages x (A, B), what the stores of each consumer take, then for each stage a barrier
-// `full` and a barrier `empty`. The host computes the same size (dispatch/wgmma_kernel.cpp).
+// `full` and a barrier `empty`; then what only some kernels have. The host computes the same size (dispatch/wgmma_kernel.cpp).
 #pragma once
 
 #include <epilogue/ops.cuh>
@@ -14,6 +14,7 @@
 #include <ptx/wgmma.cuh>
 #include <scheduler/cluster_place.cuh>
 #include <scheduler/linear_tiles.cuh>
+#include <store/box_layout.cuh>
 
 namespace carat_kernel {
 
@@ -42,6 +43,10 @@ struct Stages {
     __device__ unsigned empty(int stage) const { return full(stage) + kBarrierBytes; }
     // Of consumers that multiply in turn: that it is this one's.
     __device__ unsigned turn(int consumer) const { return full(Config::kStages) + consumer * kBarrierBytes; }
+    // Of each box of a consumer, one after the other: that C has come into it.
+    __device__ unsigned coming_c(int consumer) const {
+        return turn(Config::kPingPong ? Config::kConsumers : 0) + consumer * kStoreBoxes * kBarrierBytes;
+    }
 
     // One thread. releases: how many arrivals empty a stage.
     __device__ void init_barriers(int releases) const {
@@ -171,22 +176,23 @@ __device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], 
 }
 
 // A warpgroup's products of a tile, over `steps` stages of the ring. One step stays in flight, so that the tensor cores
-// have work while the warpgroup waits for the next stage; release(stage) is called once nothing reads it any more, issued()
-// once all products are asked for.
-template <class Config, int kBlocks, class Ring, class Release, class Issued>
+// have work while the warpgroup waits for the next stage; begun() is called once the first are asked for, issued() once all
+// are, release(stage) once nothing reads it any more.
+template <class Config, int kBlocks, class Ring, class Release, class Begun, class Issued>
 __device__ void multiply_tile(float (&accumulators)[kBlocks][Config::kBN / 2], const Ring& stages,
-                              RingPosition<Config::kStages>& at, int steps, int row, Release release, Issued issued) {
+                              RingPosition<Config::kStages>& at, int steps, int row, Release release, Begun begun,
+                              Issued issued) {
     clear(accumulators);
     int left = steps;
     for (; left > 0; --left, at.advance()) {
         barrier_wait(stages.full(at.stage), at.parity);
         multiply_stage<Config>(accumulators, stages, at.stage, row);
         wgmma_wait<1>();
-        if (left < steps) release(at.stage_before());
+        left < steps ? release(at.stage_before()) : begun();
     }
     issued();
     wgmma_wait<0>();
-    if (steps > 0) release(at.stage_before());
+    steps > 0 ? release(at.stage_before()) : begun();
 }
 
 }  // namespace carat_kernel

@@ -63,9 +63,10 @@ struct TileWalk {
     int along_n;       // 1: lines are rows of tiles, steps go along N; 0: columns, along M
 };
 
-// What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB and kBulkStore.
+// What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB, kBulkC and
+// kBulkStore.
 struct BulkGemmParams : GemmParams {
-    BulkMap a_map, b_map, d_map;
+    BulkMap a_map, b_map, c_map, d_map;
     TileWalk walk;
 };
 

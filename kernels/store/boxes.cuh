@@ -4,45 +4,28 @@
 // - in bulk, by the copy engine: whole lines, no addresses, edges clipped; for a 16-byte address and pitch of D, or
 // - by the warpgroup's threads, in the widest words that D's address and pitch allow, consecutive threads side by side.
 // Each warpgroup has boxes of its own and waits for no other: while one stores, the others multiply.
+// C comes the same way (kBulkC): the copy engine brings it into the box that D's values are to take its place in, the first two
+// boxes of a tile before its products, the next one into a box once that is stored.
 #pragma once
 
-#include <shared/swizzle.h>
 #include <epilogue/fragment_box.cuh>
 #include <ptx/block.cuh>
 #include <ptx/bulk_copy.cuh>
 #include <ptx/ldmatrix.cuh>
+#include <ptx/mbarrier.cuh>
 #include <ptx/shared.cuh>
+#include <store/box_layout.cuh>
 
 namespace carat_kernel {
-
-constexpr int kStoreBoxBytes = 64 * kLineBytes;
-constexpr int kStoreBoxes = 2;  // of a warpgroup: one is filled while the other is stored
-constexpr int kStoreBytes = kStoreBoxes * kStoreBoxBytes;
-
-// How elements of D lie in a box: row-major, a line of 128 bytes is a row; column-major, 64 rows of a column follow each
-// other.
-template <class Config>
-struct BoxLayout {
-    static constexpr unsigned kElement = type_bytes(Config::kTypeD), kCols = kLineBytes / kElement;
-    static constexpr unsigned kColumnBytes = 64 * kElement;
-
-    __device__ static constexpr unsigned swizzled(unsigned byte) { return byte ^ (byte / kLineBytes % 8 * 16); }
-    __device__ static constexpr unsigned at(unsigned row, unsigned col) {
-        return swizzled(Config::kRowMajorD ? row * kLineBytes + col * kElement : col * kColumnBytes + row * kElement);
-    }
-};
 
 // Lays the values of FragmentBox into a box: this warp's 16 rows.
 template <class Config>
 __device__ void fill_box(const float* d, int blocks, char* box, unsigned thread) {
     using Values = FragmentBox<Config>;
     using Layout = BoxLayout<Config>;
-    const unsigned lane = thread % kWarpThreads, warp_row = thread / kWarpThreads * 16;
     if constexpr (Layout::kElement == 2 && !Values::kInterleaved) {
-        // A lane gives the address of one line of 8 elements of the four matrices of two blocks: upper and lower 8 rows
-        // of the left block, then of the right one.
-        const unsigned half = lane / 8 % 2 * 8, right = lane / 16 * 8, line = lane % 8;
         const unsigned to = shared_address(box);
+        const LineOfMatrices<Config> line = {thread};
 #pragma unroll
         for (int block = 0; block < Values::kBlocks; block += 2) {
             if (block >= blocks) continue;
@@ -50,12 +33,10 @@ __device__ void fill_box(const float* d, int blocks, char* box, unsigned thread)
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 packed[i] = pack_pair<Config::kTypeD>(d[4 * block + 2 * i], d[4 * block + 2 * i + 1]);
-            const unsigned row = warp_row + half + (Config::kRowMajorD ? line : 0);
-            const unsigned col = block * 8 + right + (Config::kRowMajorD ? 0 : line);
-            stmatrix_x4<!Config::kRowMajorD>(to + Layout::at(row, col), packed);
+            stmatrix_x4<!Config::kRowMajorD>(to + line.at(block), packed);
         }
     } else {
-        const unsigned row = warp_row + lane / 4;
+        const unsigned lane = thread % kWarpThreads, row = thread / kWarpThreads * 16 + lane / 4;
 #pragma unroll
         for (int pair = 0; pair < 2 * Values::kBlocks; ++pair) {
             if (pair >= 2 * blocks) continue;
@@ -154,20 +135,38 @@ __device__ void drain_box(const GemmParams& params, const char* box, const BoxPl
                              : drain_words<Config, 1>(params, box, place, thread);
 }
 
+// What a consumer has to know to wait for C: its two barriers, one a box, and how many tiles it has had.
+struct ComingC {
+    unsigned barriers = 0;
+    int tiles = 0;
+};
+
 // The boxes of the consumers, which follow each other in shared memory from kBegin on, kStoreBytes each. Consumer c, which is
 // warpgroup c + 1, uses the named barrier c + 1.
 template <class Config, int kBegin>
 class StoreBoxes {
     using Values = FragmentBox<Config>;
+    static constexpr int kBoxes = Config::kTM * Values::kCount;  // of a consumer in a tile
 
   public:
+    // C of a tile into the first boxes: as early as it may be, once all threads have stored the tile before.
+    template <class Tile>
+    __device__ static void ask_for_c(const BulkGemmParams& params, const Scalars& scalars, const Tile& tile, int row,
+                                     const ComingC& c) {
+        if (!brings_c(scalars) || threadIdx.x % kWarpgroupThreads != 0) return;
+        bulk_store_wait_read<0>();
+        for (int index = 0; index < kStoreBoxes && index < kBoxes; ++index) ask_for_box(params, tile, row, index, c);
+    }
+
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators.
     // A short epilogue is unrolled over all boxes. A long one is not (four copies of an activation are tens of kilobytes of
     // code): its loops always take the first accumulators and move the others up, for registers cannot be indexed, which
     // costs a tile some 1000 clocks.
     template <int kStrips, class Tile>
     __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
-                                      float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row) {
+                                      float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row,
+                                      const ComingC& c = {}) {
+        static_assert(kStrips == Config::kTM);
         constexpr int kStrip = Config::kBN / 2, kBox = Values::kAccumulators, kCount = Values::kCount;
         constexpr bool kMoves = !Values::kShort && Values::kWhole;
         [[maybe_unused]] constexpr int kUnrollStrips = Values::kShort ? kStrips : 1;
@@ -184,7 +183,12 @@ class StoreBoxes {
                                         static_cast<int>(tile.col) + across * Values::kCols,
                                         static_cast<int>(tile.batch), 64, cols};
                 const int at = (Values::kShort ? strip * kStrip : 0) + (kMoves ? 0 : across * kBox);
-                store_box(params, scalars, largest, all + at, place, strip * kCount + across, thread);
+                const int index = strip * kCount + across;
+                store_box(params, scalars, largest, all + at, place, index, thread, c);
+                if (brings_c(scalars) && index + kStoreBoxes < kBoxes && thread % kWarpgroupThreads == 0) {
+                    bulk_store_wait_read<0>();
+                    ask_for_box(params, tile, row, index + kStoreBoxes, c);
+                }
                 if constexpr (kMoves) move_up<kBox, kStrips * kStrip>(all);
             }
             if constexpr (!Values::kShort) move_up<kMoves ? kStrip - kCount * kBox : kStrip, kStrips * kStrip>(all);
@@ -207,25 +211,61 @@ class StoreBoxes {
         }
     }
 
+    // Where beta is 0, C is not read.
+    __device__ static bool brings_c(const Scalars& scalars) {
+        return Config::kBulkC && scalars.beta != 0.0f;
+    }
+
+    __device__ static char* box_at(unsigned consumer, int index) {
+        return dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
+    }
+
+    // One thread asks for C's part of a whole box, also where the tile or C has only some of it.
+    template <class Tile>
+    __device__ static void ask_for_box(const BulkGemmParams& params, const Tile& tile, int row, int index,
+                                       const ComingC& c) {
+        const unsigned barrier = c.barriers + index % kStoreBoxes * kBarrierBytes;
+        const int at_row = static_cast<int>(tile.row) + row + index / Values::kCount * 64;
+        const int at_col = static_cast<int>(tile.col) + index % Values::kCount * Values::kCols;
+        barrier_arrive_expect(barrier, kStoreBoxBytes);
+        bulk_load(shared_address(box_at(fresh_thread() / kWarpgroupThreads - 1, index)), params.c_map, barrier,
+                  Config::kRowMajorD ? at_col : at_row, Config::kRowMajorD ? at_row : at_col,
+                  params.c_strides.batch ? static_cast<int>(tile.batch) : 0);
+    }
+
+    // Until C is in the box. Before it came as often as that box has had C in this tile and all tiles before.
+    __device__ static void wait_for_c(int index, const ComingC& c) {
+        const int box = index % kStoreBoxes, a_tile = (kBoxes + kStoreBoxes - 1 - box) / kStoreBoxes;
+        barrier_wait(c.barriers + box * kBarrierBytes, (c.tiles * a_tile + index / kStoreBoxes) % 2);
+    }
+
     // d: the box's accumulators; index: of the box in the tile.
     __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
-                                     float* d, BoxPlace place, int index, unsigned thread_of_block) {
+                                     float* d, BoxPlace place, int index, unsigned thread_of_block, const ComingC& c) {
         const unsigned consumer = thread_of_block / kWarpgroupThreads - 1;
         const unsigned thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
         const bool leader = thread == 0, whole = place.cols == Values::kCols;
-        char* const box = dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
+        char* const box = box_at(consumer, index);
         const int blocks = place.cols * Values::kBlocks / Values::kCols;
         const FragmentBox<Config> values = {params,
                                             scalars,
                                             static_cast<int>(lane),
                                             place.batch,
                                             place.row + static_cast<int>(thread / kWarpThreads * 16 + lane / 4),
-                                            place.col};
+                                            place.col,
+                                            box,
+                                            thread};
+        const bool with_c = brings_c(scalars);
+        if (with_c) wait_for_c(index, c);
         values.finish(d, d + Config::kBN / 4, blocks, largest);
-        // At a tile's begin all boxes: how many the tile before had may be odd.
-        if (Config::kBulkStore && leader)
-            index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
-        named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is free
+        if (with_c) {
+            __syncwarp();  // has read its rows of C, which no other warp's values are laid into
+        } else {
+            // At a tile's begin all boxes: how many the tile before had may be odd.
+            if (Config::kBulkStore && leader)
+                index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
+            named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is free
+        }
         fill_box<Config>(d, blocks, box, thread);
         if (Config::kBulkStore) async_proxy_fence();
         named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is full
@@ -235,6 +275,7 @@ class StoreBoxes {
                            Config::kRowMajorD ? place.row : place.col, place.batch);
         } else {
             drain_box<Config>(params, box, within_d<Config>(params, place), thread);
+            if (with_c) named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // C may come into the box
         }
         if (Config::kBulkStore && leader) bulk_store_commit();  // an empty group counts, too
     }

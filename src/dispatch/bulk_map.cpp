@@ -48,6 +48,16 @@ std::optional<cuda::TensorMapDesc> store_map(const Problem& p) {
     return desc;
 }
 
+std::optional<cuda::TensorMapDesc> residual_map(const Problem& p) {
+    const std::optional<cuda::TensorMapDesc> d = store_map(p);
+    if (!d || !p.has_c() || p.epilogue.gate != CARAT_GATE_NONE || bits(p.c.dtype) != bits(p.d.dtype))
+        return std::nullopt;
+    const cuda::TensorMapDesc desc =
+        bulk_map(p.c, {p.m, p.n}, p.mode == CARAT_SINGLE ? 1 : p.batch, d->box[0], d->box[1]);
+    if (!takes_bulk(desc)) return std::nullopt;
+    return desc;
+}
+
 bool takes_bulk(const cuda::TensorMapDesc& desc) {
     return cuda::check_tensor_map(desc).ok() && std::all_of(desc.dims, desc.dims + desc.rank, [](uint64_t extent) {
                return extent < uint64_t(kMaxBulkExtent);

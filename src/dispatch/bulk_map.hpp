@@ -22,6 +22,10 @@ cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t 
 // beyond it.
 std::optional<cuda::TensorMapDesc> store_map(const Problem& problem);
 
+// C in the same boxes, where it can be brought into those that D is to leave in: elements of D's size, as many columns, and D
+// leaves in bulk.
+std::optional<cuda::TensorMapDesc> residual_map(const Problem& problem);
+
 // All that can be said without the address: pitches of 16 bytes, extents of 31 bits.
 bool takes_bulk(const cuda::TensorMapDesc& desc);
 

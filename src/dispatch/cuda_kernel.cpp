@@ -77,6 +77,7 @@ struct BulkOperand {
 constexpr BulkOperand kBulkOperands[] = {
     {&BulkMaps::a, &shared::BulkGemmParams::a_map, [](const carat_operands& o) { return o.a; }},
     {&BulkMaps::b, &shared::BulkGemmParams::b_map, [](const carat_operands& o) { return o.b; }},
+    {&BulkMaps::c, &shared::BulkGemmParams::c_map, [](const carat_operands& o) { return o.c; }},
     {&BulkMaps::d, &shared::BulkGemmParams::d_map, [](const carat_operands& o) -> const void* { return o.d; }},
 };
 
@@ -127,7 +128,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, way.walk};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -149,17 +150,21 @@ class CudaExecutable final : public Executable {
         std::unique_ptr<cuda::Module> module;
     };
 
-    // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe.
+    // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe. beta = 0 may come without C, for which
+    // its kernels do not ask then.
     static bool takes(const Way& way, const carat_operands& operands) {
-        return std::all_of(way.maps.begin(), way.maps.end(),
-                           [&](const Map& map) { return is_bulk_address(map.operand->address(operands)); });
+        return std::all_of(way.maps.begin(), way.maps.end(), [&](const Map& map) {
+            const void* address = map.operand->address(operands);
+            return is_bulk_address(address) || (map.operand->desc == &BulkMaps::c && address == nullptr);
+        });
     }
 
     // Copies of the encoded maps, which other threads may be launching with, moved to these operands.
     Status place_maps(const Way& way, const carat_operands& operands, shared::BulkGemmParams& params) const {
         for (const Map& map : way.maps) {
-            CARAT_ASSIGN(const cuda::TensorMap placed,
-                         device_->move_tensor_map(map.encoded, map.operand->address(operands)));
+            const void* address = map.operand->address(operands);
+            if (address == nullptr) continue;
+            CARAT_ASSIGN(const cuda::TensorMap placed, device_->move_tensor_map(map.encoded, address));
             shared::BulkMap& to = params.*map.operand->map;
             static_assert(sizeof placed == sizeof to);
             std::memcpy(&to, &placed, sizeof to);

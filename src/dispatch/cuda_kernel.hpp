@@ -24,7 +24,7 @@ void require_cuda(const Problem& problem, const Target& target, Requirements& re
 // The operands that a kernel copies in bulk, as dispatch/bulk_map.hpp describes them; the others are left to the threads.
 // Encoded when the plan is made; an execution fills in the addresses.
 struct BulkMaps {
-    std::optional<cuda::TensorMapDesc> a, b, d;
+    std::optional<cuda::TensorMapDesc> a, b, c, d;
 };
 
 // COMPILE_FAILED where the compiler spilled registers or serialised instructions: such a kernel is several times slower

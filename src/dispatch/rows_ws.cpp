@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/swapped.hpp"
 #include "dispatch/wgmma_kernel.hpp"
@@ -57,7 +58,7 @@ WgmmaBlock block_of(const Config& config) {
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
     config.stages = 1;
-    const int64_t stores = block_of(config).consumers * kStoreBytes;
+    const int64_t stores = block_of(config).consumers * store_bytes(residual_map(p).has_value());
     const int64_t one = wgmma_shared_bytes(p, config, block_of(config), 0);
     const int64_t fit = (target.shared_bytes_per_block - stores - 16) / one;
     return int(std::min<int64_t>(fit, kMaxStages));
@@ -72,15 +73,17 @@ bool divides(const Problem& p, const Config& c) {
 }
 
 // Accumulators of a thread at most: C or a bias on its way, a maximum and the other half of a gate take registers, too, and
-// what has more of them spills (256 x 192 with a bias along N: 88 bytes).
+// what has more of them spills (256 x 192 with a bias along N: 88 bytes). C from shared memory takes fewer, if no activation
+// keeps the epilogue from being unrolled.
 int most_accumulators(const Problem& p, const WgmmaBlock& block) {
     const carat_epilogue& e = p.epilogue;
     const bool gated = e.gate != CARAT_GATE_NONE;
     if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
-    const bool more = p.has_c() || e.bias == CARAT_BIAS_N || e.amax || bits(p.d.dtype) == 8 ||
+    const bool shared_c = residual_map(p) && e.activation <= CARAT_ACT_RELU;
+    const bool more = (p.has_c() && !shared_c) || e.bias == CARAT_BIAS_N || e.amax || bits(p.d.dtype) == 8 ||
                       (gated && e.activation == CARAT_ACT_GELU_ERF);
     if (more) return 160;
-    return 208;
+    return p.has_c() ? 192 : 208;
 }
 
 bool suits(const Problem& p, const Config& c) {
@@ -191,7 +194,8 @@ double store_clk(const Problem& p, const Config& c) {
     if (act == CARAT_ACT_GELU_ERF) of_element += 1 / 4.0;
     // Two special functions, of which an SM has 16 a clock.
     if (act == CARAT_ACT_GELU_TANH || act == CARAT_ACT_SILU || act == CARAT_ACT_SIGMOID) of_element += 1 / 8.0;
-    if (p.has_c()) of_element += 1 / 8.0;
+    // In bulk it is read from shared memory (not measured yet); else each pair of elements is a load of its own.
+    if (p.has_c()) of_element += residual_map(p) ? 0.03 : 1 / 8.0;
     // Where a tile ends within a box of 128 bytes of D, threads write that one.
     const bool drains = tile_cols(p, c) * bits(c.d) / 8 % 128 != 0;
     return double(c.bm) * c.bn * of_element + kBarriersClk + (drains ? kDrainClk : 0);
@@ -284,7 +288,8 @@ bool has(const Problem& p, const Config& config, const Target& target) {
         const Problem other = swap_operands(p);
         return can_swap(p) && has(other, unswapped(config, other), target);
     }
-    const bool fits = wgmma_shared_bytes(p, config, block_of(config), kStoreBytes) <= target.shared_bytes_per_block;
+    const int64_t stores = store_bytes(residual_map(p).has_value());
+    const bool fits = wgmma_shared_bytes(p, config, block_of(config), stores) <= target.shared_bytes_per_block;
     if (config.strip == 0 || config.stages < kMinStages || !fits) return false;
     for (Config known : ws_configs(p, target)) {
         known.strip = config.strip, known.stages = config.stages;

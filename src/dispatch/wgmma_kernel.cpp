@@ -49,7 +49,8 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.shape.threads = unsigned(128 * (block.consumers + (family.specialized ? 1 : 0)));
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
     kernel.shape.cluster_x = unsigned(blocks);
-    kernel.shape.dynamic_shared_bytes = unsigned(wgmma_shared_bytes(p, config, block, boxes ? kStoreBytes : 0));
+    kernel.shape.dynamic_shared_bytes =
+        unsigned(wgmma_shared_bytes(p, config, block, boxes ? store_bytes(maps.c.has_value()) : 0));
     kernel.shape.programmatic = family.production;
     // Rung 8 names no strip: 2048 rows.
     const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
@@ -69,6 +70,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));
     constant("kBulkB", text(maps.b.has_value()));
+    constant("kBulkC", text(maps.c.has_value()));
     constant("kBulkStore", text(maps.d.has_value()));
     if (family.specialized) {
         const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b);
@@ -134,11 +136,14 @@ Substitute copied_by_threads(const Problem& p, const Config& config, const Wgmma
 Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config& config, Runtime& runtime,
                                                   const WgmmaFamily& family, const WgmmaBlock& block) {
     std::vector<CudaKernel> kernels;
-    const BulkMaps maps = bulk_maps(p, config, family.specialized);
+    BulkMaps maps = bulk_maps(p, config, family.specialized);
+    const bool bulk = maps.a && maps.b;
+    if (bulk && family.production) maps.c = residual_map(p);
+    if (bulk) kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
     const auto [other, other_block] = copied_by_threads(p, config, block);
-    if (maps.a && maps.b) {
-        kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
-    } else if (const BulkMaps some = bulk_maps(p, other, family.specialized); some.a || some.b || some.d) {
+    // Also for a C at an odd address: threads read it with registers that large tiles do not leave.
+    const BulkMaps some = bulk_maps(p, other, family.specialized);
+    if ((!bulk || maps.c) && (some.a || some.b || some.d)) {
         kernels.push_back(make_kernel(p, other, family, other_block, runtime.target, some));
         kernels.back().config = other;
     }

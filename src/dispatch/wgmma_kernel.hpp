@@ -14,7 +14,7 @@ struct WgmmaFamily {
     const char* include;
     const char* function;
     bool specialized;  // a producer warpgroup beside the consumers, persistent blocks, stores through boxes
-    bool production;   // starts beside the kernel before it; is refused if it spills
+    bool production;   // starts beside the kernel before it; brings C in bulk; is refused if it spills
 };
 
 // How a block divides a tile.
@@ -32,10 +32,13 @@ bool threads_can_copy(const Problem& problem, const Config& config, const WgmmaB
 
 // Dynamic shared memory of a block. The layout is that of kernels/mainloop/stages.cuh.
 int64_t wgmma_shared_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, int64_t store_bytes);
-// What the stores of a consumer take.
-inline constexpr int64_t kStoreBytes = 16384;
+// What the stores of a consumer take: two boxes, and a barrier for each where C is brought into them.
+constexpr int64_t store_bytes(bool bulk_c) {
+    return 16384 + (bulk_c ? 16 : 0);
+}
 
-// The kernel that copies in bulk what can be, and for operands at odd addresses one in which threads copy all.
+// The kernel that copies in bulk what can be, one that leaves C to the threads, and for operands at odd addresses one in which
+// threads copy all.
 Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& problem, const Config& config, Runtime& runtime,
                                                   const WgmmaFamily& family, const WgmmaBlock& block);
 

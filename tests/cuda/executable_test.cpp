@@ -8,6 +8,7 @@
 #include "cuda/device.hpp"
 #include "cuda/fake.hpp"
 #include "dispatch/rows_wgmma.hpp"
+#include "dispatch/rows_ws.hpp"
 #include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
 #include "shared/gemm_params.h"
@@ -28,11 +29,15 @@ class ExecutableTest : public testing::Test {
         runtime_.target = (*device)->target();
         runtime_.device = *device;
         runtime_.jit = compiler;
+        prepare(kRowV7WarpSpecialized, false);
+    }
+
+    void prepare(const Row& row, bool with_c) {
         carat_problem p;
         ASSERT_EQ(carat_problem_init(&p, 256, 256, 64, CARAT_BF16, "nt"), CARAT_SUCCESS);
+        if (with_c) p.c.dtype = CARAT_BF16;
         const Problem problem = *api::validate_problem(&p);
-        const Config config = kRowV7WarpSpecialized.candidates(problem, runtime_.target)[1];
-        auto made = kRowV7WarpSpecialized.prepare(problem, config, runtime_);
+        auto made = row.prepare(problem, row.candidates(problem, runtime_.target)[1], runtime_);
         ASSERT_TRUE(made.ok()) << made.status().sentence();
         executable_ = std::move(*made);
     }
@@ -74,6 +79,27 @@ TEST_F(ExecutableTest, OperandsThatTheEngineCannotTakeGoTheOtherWay) {
     for (const carat_operands& operands : {none, odd, odd_d}) EXPECT_TRUE(executable_->execute(operands, nullptr).ok());
     EXPECT_EQ(r.launches, 3);
     EXPECT_EQ(r.maps_moved, 0);
+}
+
+// In bulk with C, in bulk without it, and by threads. A C that is not there (beta 0) costs no bulk copy.
+TEST_F(ExecutableTest, AnOddCIsLeftToThreadsAndNothingElse) {
+    record(*driver_) = {};
+    prepare(kRowWs, true);
+    const FakeRecord& r = record(*driver_);
+    EXPECT_EQ(r.maps_encoded, 4 + 3);
+    carat_operands operands = operands_at(1 << 24);
+    const auto moved = [&](uintptr_t c) {
+        operands.c = reinterpret_cast<void*>(c);
+        const int before = r.maps_moved;
+        EXPECT_TRUE(executable_->execute(operands, nullptr).ok());
+        return r.maps_moved - before;
+    };
+    EXPECT_EQ(moved(1 << 26), 4);
+    EXPECT_EQ(moved(0), 3);
+    EXPECT_EQ(moved((1 << 26) + 2), 3);
+    operands.a = nullptr;
+    EXPECT_EQ(moved(1 << 26), 0);
+    EXPECT_EQ(r.launches, 4);
 }
 
 // The fake's maps start with their address.

@@ -112,11 +112,14 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "mma")
         return Design{32 * (c.bm / c.tm) * (c.bn * parts / c.tn), 0, c.stages * 128 * (c.bm + c.bn * parts)};
     if (c.family == "sm90_ws") {
-        // As below, but always 16 KB for the stores of each consumer, and a barrier each where they take turns.
+        // As below, but always 16 KB for the stores of each consumer, a barrier each where they take turns, and two where C
+        // comes in bulk.
+        const bool bulk_c = p.has_c() && parts == 1 && bits(p.c.dtype) == bits(p.d.dtype) && p.c.ld % 8 == 0;
         const int consumers = c.bm == 192 ? 3 : 2;
         const int64_t cols_b = p.b.order == CARAT_ROW_MAJOR ? ceil_div(c.bn, 64) * 64 : c.bn;
-        return Design{128 * (1 + consumers), 0,
-                      c.stages * (128 * (c.bm + cols_b) + 16) + consumers * (16384 + (c.pingpong ? 8 : 0))};
+        return Design{
+            128 * (1 + consumers), 0,
+            c.stages * (128 * (c.bm + cols_b) + 16) + consumers * (16384 + (bulk_c ? 16 : 0) + (c.pingpong ? 8 : 0))};
     }
     // Stages with two barriers each, and 16 KB for the stores of each of two consumers; rung 6 only where it stages them.
     const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
@@ -275,6 +278,12 @@ std::vector<WsProblem> ws_problems() {
     add("tt_column", kBf16, "tt", false, plain);
     add("f32_row", kF32D, "nt", true, plain);
     add("f32_column", kF32D, "nt", false, plain);
+    add("c", kBf16, "nt", true, [](Problem& p) { add_c(p); });
+    add("c_f32", kF32D, "nt", true, [](Problem& p) {
+        add_c(p), p.epilogue.scalars_on_device = 1;
+        p.epilogue.clamp = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
+    });
+    add("c_column", kF16, "nt", false, [&](Problem& p) { add_c(p, CARAT_BF16), set_batch(p, 3); });
     add("c_bias_silu", kBf16, "nt", true,
         [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
     add("all_short_steps", kF16, "nt", true, [&](Problem& p) {

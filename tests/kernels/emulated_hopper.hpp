@@ -25,7 +25,7 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}};
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int rows) {
         return at_address(operand_map(x, extents, p.batch, k_major, rows), address);
     };
@@ -37,14 +37,21 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const int cols = Config::kBN / (Config::kGate == CARAT_GATE_NONE ? 1 : 2) * Config::kClusterN;
     params.walk =
         carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols, Config::strip);
-    if (Config::kBulkStore) params.d_map = at_address(*store_map(p), gemm.d.data());
+    if (Config::kBulkC && operands.c) params.c_map = at_address(*residual_map(p), const_cast<void*>(operands.c));
+    if (Config::kBulkStore) params.d_map = at_address(*store_map(p), operands.d);
     return params;
 }
 
 // What the rows take where D's rows are no multiple of 16 bytes.
 template <class Config>
 struct WithoutBulkStore : Config {
-    static constexpr bool kBulkStore = false;
+    static constexpr bool kBulkStore = false, kBulkC = false;
+};
+
+// And where C's are none, or its elements are not of D's size.
+template <class Config>
+struct WithoutBulkC : Config {
+    static constexpr bool kBulkC = false;
 };
 
 // In so many clusters (0: as many as there are tiles); "" or what is wrong.
@@ -53,6 +60,8 @@ std::string run(GemmCase& gemm, unsigned clusters = 0, Launch launch = {}, const
     const Problem& p = gemm.problem;
     if constexpr (Config::kBulkStore)
         if (!store_map(p)) return run<WithoutBulkStore<Config>>(gemm, clusters, launch, operands);
+    if constexpr (Config::kBulkC)
+        if (!residual_map(p)) return run<WithoutBulkC<Config>>(gemm, clusters, launch, operands);
     float amax = 0;
     carat_operands given = operands ? *operands : gemm.operands();
     if (p.epilogue.amax) given.amax = &amax;

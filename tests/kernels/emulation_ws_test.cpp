@@ -39,9 +39,12 @@ template <class Shape, int N, int Stages, class Layout, class Types, class Copy 
 struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr int kBN = N, kBK = 64, kStages = Stages;
     static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
+    static constexpr bool kBulkC = kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
+                                   carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
-    static constexpr unsigned kSharedBytes =
-        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + Shape::kConsumers * 16384 + (Shape::kPingPong ? 16 : 0);
+    static constexpr unsigned kSharedBytes = Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
+                                             Shape::kConsumers * (16384 + (kBulkC ? 16 : 0)) +
+                                             (Shape::kPingPong ? 16 : 0);
 
     template <class Config>
     static void run(const BulkGemmParams& params) {
@@ -234,7 +237,7 @@ TEST(WsProtocol, Clusters) {
     expect_protocol<Form<2, 1, false, 1, 4>>();
 }
 
-// ---------------------------------------------------------------- epilogues and what must not be read
+// ---------------------------------------------------------------- epilogues
 
 template <carat_gate Gate, carat_bias Bias, bool C, carat_out_scale OutScale = CARAT_OUT_SCALE_ROW>
 struct Everything {
@@ -373,9 +376,166 @@ TEST(WsEmulation, ComputedScalesOfZerosAndNaN) {
     EXPECT_EQ(run<Config>(gemm, 1), "");
 }
 
+// ---------------------------------------------------------------- C in bulk
+
 struct WithC : NoEpilogue {
     static constexpr bool kHasC = true;
 };
+struct WithCAndSilu : WithC {
+    static constexpr int kActivation = CARAT_ACT_SILU, kBias = CARAT_BIAS_N;
+};
+template <carat_dtype C, carat_dtype D>
+struct Bf16ToDWithC : TypesOf<CARAT_BF16, D> {
+    static constexpr int kTypeC = C;
+};
+struct F16ToF16WithBf16C : TypesOf<CARAT_F16, CARAT_F16> {
+    static constexpr int kTypeC = CARAT_BF16;
+};
+
+// A problem whose C and D the copy engine can take.
+template <class Config>
+Problem problem_with_c(int64_t m, int64_t n, int64_t k) {
+    Problem p = make_problem(Config::types, m, n, k, Config::layout(), Config::kRowMajorD);
+    add_c(p, carat_dtype(Config::kTypeC));
+    set_pitch(p, Pitch::eights);
+    p.c.ld += 16;
+    p.epilogue.activation = carat_activation(Config::kActivation);
+    if (Config::kBias != CARAT_BIAS_NONE) add_bias(p, carat_bias(Config::kBias));
+    return p;
+}
+template <class Config>
+GemmCase case_with_c(const Problem& p, double beta = -2) {
+    const bool exact = Config::kActivation == CARAT_ACT_NONE;
+    return GemmCase(p, exact ? Data::integers : Data::normal, 7, 1, beta, Place::aligned);
+}
+// Where D may leave in bulk: its lines are whole pieces of 16 bytes.
+template <class Config>
+constexpr int64_t piece_of_d = 16 / carat_shared::type_bytes(Config::kTypeD);
+
+// Edges of both extents, on one block and on as many as there are tiles.
+template <class Shape, int N, class Types = Bf16, bool D = true, class Epilogue = WithC>
+void expect_c() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Types, Bulk<true, true>, Epilogue>;
+    static_assert(Config::kBulkC);
+    constexpr int64_t piece = piece_of_d<Config>;
+    for (const unsigned clusters : {0u, 1u})
+        for (const auto& [m, n] : {std::pair<int64_t, int64_t>(2 * Config::kBM + 40, 2 * N + 24), {24, piece}}) {
+            const Problem p = problem_with_c<Config>(D ? m + 3 : m, D ? n : n + 3, 136);
+            ASSERT_TRUE(residual_map(p).has_value());
+            GemmCase gemm = case_with_c<Config>(p);
+            EXPECT_EQ(run<Config>(gemm, clusters), "");
+        }
+}
+
+// Boxes of a consumer in a tile: one, an odd number, an even one, the last whole or not.
+TEST(WsEmulation, CInBulkInEveryForm) {
+    expect_c<Cooperative, 64>();
+    expect_c<Cooperative, 192>();
+    expect_c<Cooperative, 256>();
+    expect_c<Cooperative, 176>();
+    expect_c<Form<2, 2, false>, 80>();
+    expect_c<Form<2, 2, false>, 192>();
+    expect_c<Form<3, 1, false>, 160>();
+    expect_c<PingPong, 16>();
+    expect_c<PingPong, 192>();
+    expect_c<Form<2, 2, true>, 64>();
+    expect_c<Form<2, 2, true>, 144>();
+    expect_c<Form<2, 1, false, 2, 1>, 128>();
+    expect_c<Form<2, 1, false, 1, 2>, 96>();
+    expect_c<Form<2, 1, false, 2, 2>, 64>();
+    expect_c<Form<2, 1, true, 2, 1>, 64>();
+}
+
+TEST(WsEmulation, CInBulkOfEveryTypeAndOrder) {
+    expect_c<Cooperative, 128, F16>();
+    expect_c<Cooperative, 128, Bf16, false>();
+    expect_c<PingPong, 48, F16, false>();
+    expect_c<Form<2, 2, false>, 112, Bf16, false>();
+    expect_c<Cooperative, 128, Bf16ToF32>();
+    expect_c<PingPong, 112, Bf16ToF32>();
+    expect_c<PingPong, 128, Bf16ToDWithC<CARAT_F16, CARAT_BF16>>();
+    expect_c<Cooperative, 96, F16ToF16WithBf16C, false>();
+    // Not unrolled: the accumulators move.
+    expect_c<Cooperative, 256, Bf16, true, WithCAndSilu>();
+    expect_c<Form<2, 2, false>, 192, Bf16, false, WithCAndSilu>();
+    expect_c<Form<2, 2, true>, 144, Bf16ToF32, true, WithCAndSilu>();
+}
+
+template <class Shape, int N, bool D>
+void expect_c_in_batches() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Bf16, Bulk<true, true>, WithC>;
+    for (const bool shared_c : {false, true}) {
+        Problem p = problem_with_c<Config>(136, 72, 72);
+        set_batch(p, 3, 16);
+        if (shared_c) p.c.batch_stride = 0;
+        ASSERT_TRUE(residual_map(p).has_value());
+        GemmCase gemm = case_with_c<Config>(p);
+        EXPECT_EQ(run<Config>(gemm, 2), "");
+    }
+}
+TEST(WsEmulation, CInBulkOfBatches) {
+    expect_c_in_batches<Cooperative, 64, true>();
+    expect_c_in_batches<PingPong, 96, false>();
+    expect_c_in_batches<Form<2, 1, false, 2, 1>, 64, true>();
+}
+
+// In place: no part of C is asked for after a neighbour's D has been written where it lies.
+template <class Shape, int N, bool D>
+void expect_c_in_place() {
+    using Config = ConfigOf<Shape, N, 2, LayoutOf<true, false, D>, Bf16, Bulk<true, true>, WithC>;
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random}) {
+        Problem p = problem_with_c<Config>(2 * Config::kBM + 8, 2 * N + 8, 136);
+        p.c.ld = p.d.ld;
+        GemmCase gemm = case_with_c<Config>(p);
+        gemm.start_d_as_c();
+        carat_operands operands = gemm.operands();
+        operands.c = operands.d;
+        Launch launch;
+        launch.copies = copies;
+        EXPECT_EQ(run<Config>(gemm, 2, launch, &operands), "");
+    }
+}
+TEST(WsEmulation, DMayBeCInBulk) {
+    expect_c_in_place<Cooperative, 128, true>();
+    expect_c_in_place<Form<2, 2, false>, 80, true>();
+    expect_c_in_place<PingPong, 144, false>();
+}
+
+// Where beta is 0, C is neither waited for nor read; also on the device, and with one at an odd address left to threads.
+TEST(WsEmulation, CInBulkIsNotReadForABetaOf0) {
+    using Shape = Form<2, 2, true>;
+    using Config = ConfigOf<Shape, 144, 2, Nt, Bf16, Bulk<true, true>, WithC>;
+    GemmCase gemm = case_with_c<Config>(problem_with_c<Config>(300, 304, 72), 0);
+    gemm.c.fill(nan_bits(CARAT_BF16));
+    EXPECT_EQ(run<Config>(gemm, 1), "");
+    gemm.clear_d();
+    EXPECT_EQ(run<WithoutBulkC<Config>>(gemm, 1), "");
+}
+
+template <class Shape, int N, class Epilogue = WithC>
+void expect_protocol_of_c() {
+    using Config = ConfigOf<Shape, N, 2, Nt, Bf16, Bulk<true, true>, Epilogue>;
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
+        for (const Order order : {Order::forward, Order::backward, Order::shuffled})
+            for (unsigned seed = 1; seed <= (copies == Copies::random ? 3 : 1); ++seed) {
+                Launch launch;
+                launch.order = order, launch.copies = copies, launch.seed = seed;
+                // K of less than a step, too, and none at all.
+                for (const int64_t k : {0, 8, 200}) {
+                    GemmCase gemm = case_with_c<Config>(problem_with_c<Config>(3 * Shape::kBM, 2 * N + 8, k));
+                    EXPECT_EQ(run<Config>(gemm, 1, launch), "");
+                }
+            }
+}
+TEST(WsProtocol, CInBulk) {
+    expect_protocol_of_c<Cooperative, 192>();
+    expect_protocol_of_c<Form<2, 2, false>, 80>();
+    expect_protocol_of_c<PingPong, 64>();
+    expect_protocol_of_c<Form<2, 2, true>, 96, WithCAndSilu>();
+    expect_protocol_of_c<Form<2, 1, false, 2, 1>, 64>();
+}
+
+// ---------------------------------------------------------------- what must not be read
 
 template <class Shape, class Copy>
 void expect_not_read() {
