@@ -20,9 +20,12 @@ struct FragmentBox {
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
-    // Few instructions an element, none of which waits for memory of its own.
-    static constexpr bool kShort = Config::kActivation <= kActRelu && (!Config::kHasC || Config::kBulkC) &&
-                                   Config::kGate == kGateNone && kCols <= 64;
+    // Few instructions an element, none of which waits for memory of its own. With C, what is left of 240 registers is too few
+    // for an activation, too (256 x 160 with a bias and SiLU: 184 bytes spilled).
+    static constexpr bool kFewSteps = Config::kActivation <= kActRelu
+                                          ? !Config::kHasC || Config::kBulkC
+                                          : Config::kActivation != kActGeluErf && !Config::kHasC;
+    static constexpr bool kShort = kFewSteps && Config::kGate == kGateNone && kCols <= 64;
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
     static_assert(Config::kOutScale != kOutScaleComputed || (kCols == 128 && kWhole), "a scale is of 128 columns");

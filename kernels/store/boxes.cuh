@@ -159,8 +159,8 @@ class StoreBoxes {
     }
 
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators.
-    // A short epilogue is unrolled over all boxes. A long one is not (four copies of an activation are tens of kilobytes of
-    // code): its loops always take the first accumulators and move the others up, for registers cannot be indexed, which
+    // A short epilogue is unrolled over all boxes. A long one is not (four copies of erfc are tens of kilobytes of code): its
+    // loops always take the first accumulators and move the others up, for registers cannot be indexed, which
     // costs a tile some 1000 clocks.
     template <int kStrips, class Tile>
     __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,

@@ -279,17 +279,15 @@ std::vector<WsProblem> ws_problems() {
     add("f32_row", kF32D, "nt", true, plain);
     add("f32_column", kF32D, "nt", false, plain);
     add("c", kBf16, "nt", true, [](Problem& p) { add_c(p); });
-    add("c_f32", kF32D, "nt", true, [](Problem& p) {
-        add_c(p), p.epilogue.scalars_on_device = 1;
-        p.epilogue.clamp = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
-    });
+    add("c_f32", kF32D, "nt", true, [](Problem& p) { add_c(p), p.epilogue.out_scale = CARAT_OUT_SCALE_ROW; });
     add("c_column", kF16, "nt", false, [&](Problem& p) { add_c(p, CARAT_BF16), set_batch(p, 3); });
     add("c_bias_silu", kBf16, "nt", true,
         [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
     add("all_short_steps", kF16, "nt", true, [&](Problem& p) {
-        add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_RELU;
+        add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU;
         p.epilogue.clamp = 1, p.epilogue.amax = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;
     });
+    add("gelu_tanh", kF32D, "nn", true, activation(CARAT_ACT_GELU_TANH));
     add("gelu_erf", kBf16, "nt", true, activation(CARAT_ACT_GELU_ERF));
     add("gate_interleaved", kBf16, "nt", true, gated(CARAT_GATE_INTERLEAVED));
     add("gate_split", kBf16, "nt", true, gated(CARAT_GATE_SPLIT));
