@@ -6,7 +6,8 @@
 // kAmax, kOutScale, kTypeD.
 // A kernel whose threads hold one element each calls finish(). One that holds fragments calls, for each element,
 // epilogue_value(), Largest::note() and output_value(), stores as it likes, and publishes the Largest once a tile.
-// Accurate math only: no __expf, and one rounding more for a reciprocal (ptx/math.cuh). Additions are fused on purpose and in a fixed order, so every kernel
+// Math is accurate to what D holds: full functions for a D of f32, an exponential of two instructions for narrower ones, and
+// one rounding more for a reciprocal (ptx/math.cuh). Additions are fused on purpose and in a fixed order, so every kernel
 // that accumulates in the same order gives the same bits.
 #pragma once
 
@@ -39,19 +40,26 @@ __device__ inline i64 depth_of(const GemmParams& params, const Scalars& scalars)
     return scalars.alpha == 0.0f ? 0 : params.k;
 }
 
+template <class Config>
+__device__ float exponential(float x) {
+    if constexpr (type_bytes(Config::kTypeD) <= 2) return exp_for_16_bits(x);
+    return expf(x);
+}
+
 // NaN stays NaN in each: comparisons with NaN are false.
-template <int kActivation>
+template <class Config>
 __device__ float activate(float v) {
+    constexpr int kActivation = Config::kActivation;
     if constexpr (kActivation == kActRelu) return v < 0.0f ? 0.0f : v;
     // erfc, not 1 + erf: the sum would cancel for v < -2 and lose the small result.
     if constexpr (kActivation == kActGeluErf) return 0.5f * v * erfcf(v * -0.70710678118654752f);
     // 0.5 (1 + tanh(u)) = sigmoid(2 u), again without cancellation.
     if constexpr (kActivation == kActGeluTanh) {
         const float u2 = 1.5957691216057308f * v * fmaf(0.044715f * v, v, 1.0f);
-        return v * reciprocal(1.0f + expf(-u2));
+        return v * reciprocal(1.0f + exponential<Config>(-u2));
     }
-    if constexpr (kActivation == kActSilu) return v * reciprocal(1.0f + expf(-v));
-    if constexpr (kActivation == kActSigmoid) return reciprocal(1.0f + expf(-v));
+    if constexpr (kActivation == kActSilu) return v * reciprocal(1.0f + exponential<Config>(-v));
+    if constexpr (kActivation == kActSigmoid) return reciprocal(1.0f + exponential<Config>(-v));
     return v;
 }
 
@@ -76,7 +84,7 @@ __device__ float linear_value(const Scalars& scalars, float accumulator, float c
 // The activation, the gated product and the clamp. up: what a gate multiplies, else unused.
 template <class Config>
 __device__ float activated_value(const GemmParams& params, float v, float up) {
-    v = activate<Config::kActivation>(v);
+    v = activate<Config>(v);
     if constexpr (Config::kGate != kGateNone) v *= up;
     if constexpr (Config::kClamp) {
         v = v < params.epilogue.clamp_lo ? params.epilogue.clamp_lo : v;

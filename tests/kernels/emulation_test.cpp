@@ -330,21 +330,39 @@ TEST(Emulation, BiasAlongMAndOneOutputScale) {
     expect_right<HostConfig<Registers, Nt, BiasM>>(p, Data::integers);
 }
 
+template <int kActivation_, carat_dtype kTypeD_ = CARAT_F32>
+struct Activation {
+    static constexpr int kActivation = kActivation_, kTypeD = kTypeD_;
+};
+template <int kActivation, carat_dtype kTypeD = CARAT_F32>
+float activated(float v) {
+    return carat_kernel::activate<Activation<kActivation, kTypeD>>(v);
+}
+
 TEST(Emulation, ActivationsInTheTails) {
     using namespace carat_kernel;
-    const auto close = [](float got, double want) {
-        EXPECT_NEAR(got, want, 4e-6 * std::fabs(want) + 1e-37) << want;  // relative, far into the tail
+    const auto close = [](float got, double want, double relative = 4e-6) {
+        EXPECT_NEAR(got, want, relative * std::fabs(want) + 1e-37) << want;  // relative, far into the tail
     };
     for (double v : {-12.0, -8.0, -5.0, -3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0, 8.0, 30.0}) {
-        close(activate<kActGeluErf>(float(v)), v * 0.5 * std::erfc(-double(float(v)) / std::sqrt(2.0)));
-        close(activate<kActSilu>(float(v)), double(float(v)) / (1 + std::exp(-double(float(v)))));
-        close(activate<kActSigmoid>(float(v)), 1 / (1 + std::exp(-double(float(v)))));
+        close(activated<kActGeluErf>(float(v)), v * 0.5 * std::erfc(-double(float(v)) / std::sqrt(2.0)));
+        close(activated<kActSilu>(float(v)), double(float(v)) / (1 + std::exp(-double(float(v)))));
+        close(activated<kActSigmoid>(float(v)), 1 / (1 + std::exp(-double(float(v)))));
     }
-    EXPECT_EQ(activate<kActSilu>(-200.0f), 0.0f);
-    EXPECT_EQ(activate<kActGeluTanh>(-200.0f), 0.0f);
-    EXPECT_EQ(activate<kActGeluTanh>(200.0f), 200.0f);
-    EXPECT_TRUE(std::isnan(activate<kActRelu>(NAN)));
-    EXPECT_TRUE(std::isnan(activate<kActGeluErf>(NAN)));
+    // The short exponential of a narrow D, as far as there is anything but 0.
+    for (double v = -86; v < 86; v += 0.37) {
+        const double x = double(float(v)), u2 = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        close(activated<kActSilu, CARAT_BF16>(float(v)), x / (1 + std::exp(-x)), 2e-5);
+        close(activated<kActSigmoid, CARAT_F16>(float(v)), 1 / (1 + std::exp(-x)), 2e-5);
+        if (u2 > -86) close(activated<kActGeluTanh, CARAT_E4M3>(float(v)), x / (1 + std::exp(-u2)), 2e-5);
+    }
+    for (const float v : {activated<kActSilu>(-200.0f), activated<kActSilu, CARAT_BF16>(-200.0f),
+                          activated<kActGeluTanh>(-200.0f), activated<kActGeluTanh, CARAT_BF16>(-200.0f)})
+        EXPECT_EQ(v, 0.0f);
+    EXPECT_EQ(activated<kActGeluTanh>(200.0f), 200.0f);
+    EXPECT_TRUE(std::isnan(activated<kActRelu>(NAN)));
+    EXPECT_TRUE(std::isnan(activated<kActGeluErf>(NAN)));
+    EXPECT_TRUE((std::isnan(activated<kActSilu, CARAT_BF16>(NAN))));
 }
 
 struct ClampAmax : Plain {
