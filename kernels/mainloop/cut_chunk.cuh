@@ -20,4 +20,23 @@ __device__ inline Chunk cut_chunk(const Chunk& low, const Chunk& high, int shift
     return chunk;
 }
 
+// The first `count` of 8 elements from `from` on, and zeros: cut out of two granules where both lie within [begin, end) of
+// the operand, else read an element at a time. Nothing is read if count <= 0.
+__device__ inline Chunk load_chunk(const unsigned short* from, int count, const unsigned short* begin,
+                                   const unsigned short* end) {
+    const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
+    if (count == 8 && (shift == 0 || (from - shift >= begin && from - shift + 16 <= end))) {
+        const Chunk* const granules = reinterpret_cast<const Chunk*>(from - shift);
+        const Chunk low = granules[0];
+        if (shift == 0) return low;
+        const Chunk high = granules[1];
+        return cut_chunk(low, high, shift);
+    }
+    Chunk chunk = {};
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+        if (e < count) chunk.words[e / 2] |= static_cast<unsigned>(from[e]) << e % 2 * 16;
+    return chunk;
+}
+
 }  // namespace carat_kernel

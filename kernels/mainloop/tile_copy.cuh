@@ -64,21 +64,7 @@ class TileCopy {
     }
 
     __device__ Chunk load(int pass, i64 further = 0) const {
-        const unsigned short* from = source(pass) + further;
-        const int count = inside(pass);
-        const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
-        if (count == 8 && (shift == 0 || (from - shift >= begin_ + further && from - shift + 16 <= end_ + further))) {
-            const Chunk* const granules = reinterpret_cast<const Chunk*>(from - shift);
-            const Chunk low = granules[0];
-            if (shift == 0) return low;
-            const Chunk high = granules[1];
-            return cut_chunk(low, high, shift);
-        }
-        Chunk chunk = {};
-#pragma unroll
-        for (int e = 0; e < 8; ++e)
-            if (e < count) chunk.words[e / 2] |= static_cast<unsigned>(from[e]) << e % 2 * 16;
-        return chunk;
+        return load_chunk(source(pass) + further, inside(pass), begin_ + further, end_ + further);
     }
     __device__ void store(int pass, unsigned tile, const Chunk& chunk) const {
         store_shared(tile + place(pass), chunk);

@@ -70,4 +70,18 @@ struct BulkGemmParams : GemmParams {
     TileWalk walk;
 };
 
+// Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple
+// of 8. The copies follow each other without gaps.
+struct LinesToAlign {
+    const void* from;
+    void* to;
+    i64 pitch, batch_stride, to_pitch;
+    i64 length, lines, batch;
+};
+struct AlignParams {
+    LinesToAlign operands[2];
+    int count;
+    const float* alpha_device;  // null: alpha is known and not 0
+};
+
 }  // namespace carat_shared

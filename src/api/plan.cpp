@@ -61,6 +61,20 @@ Status execute(const carat_plan_s& plan, const carat_operands* operands, void* s
     return plan.executable->execute(*operands, stream);
 }
 
+// Candidates that need no more workspace than `limit`; at least one.
+Status keep_within(size_t limit, const Problem& problem, std::vector<Candidate>& candidates) {
+    const auto bytes_of = [&](const Candidate& candidate) {
+        const auto bytes = candidate.row->workspace_bytes;
+        return bytes ? bytes(problem, candidate.config) : 0;
+    };
+    const Candidate first = candidates.front();
+    std::erase_if(candidates, [&](const Candidate& candidate) { return bytes_of(candidate) > limit; });
+    if (!candidates.empty()) return {};
+    return fail(CARAT_INVALID_VALUE,
+                "the kernel {} needs {} bytes of workspace, workspace_limit is {}: raise it or let the library choose",
+                first.config.name(), bytes_of(first), limit);
+}
+
 // The context's own plan of a problem, made on first use. Readers share the lock.
 Result<const carat_plan_s*> kept_plan(carat_context_s& context, const Problem& problem) {
     const std::string key = key_of(problem);
@@ -87,7 +101,8 @@ Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const 
     auto plan = std::make_unique<carat_plan_s>();
     plan->problem = problem;
     plan->target = &context.target();
-    CARAT_ASSIGN(const std::vector<Candidate> candidates, rank(problem, *plan->target, kernel));
+    CARAT_ASSIGN(std::vector<Candidate> candidates, rank(problem, *plan->target, kernel));
+    CARAT_TRY(keep_within(options.workspace_limit, problem, candidates));
     plan->chosen = candidates.front();
     plan->kernel = plan->chosen.config.name();
     if (problem.empty()) return plan;
@@ -97,11 +112,6 @@ Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const 
     plan->executable = std::move(prepared.executable);
     plan->refused = std::move(prepared.refused);
     plan->workspace_bytes = plan->executable->workspace_bytes();
-    if (plan->workspace_bytes > options.workspace_limit)
-        return fail(
-            CARAT_INVALID_VALUE,
-            "the kernel {} needs {} bytes of workspace, workspace_limit is {}: raise it or let the library choose",
-            plan->kernel, plan->workspace_bytes, options.workspace_limit);
     return plan;
 }
 

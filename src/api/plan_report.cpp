@@ -23,7 +23,8 @@ Json tile_json(const Config& c) {
             {"stages", used(c.stages)},
             {"cluster_m", used(c.cluster_m)},
             {"cluster_n", used(c.cluster_n)},
-            {"swapped", c.swapped}};
+            {"swapped", c.swapped},
+            {"aligned", c.aligned}};
 }
 
 Json intensity_json(const Candidate& candidate, const Problem& p) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.cpp: a configuration's name and back. The name is read from its end, since the family is free text with
 // underscores: FAMILY_A_B_D_LAYOUT_BMxBNxBK[_tTMxTN][_sSTAGES][_cCMxCN][_kSPLITS]
-// [_pp][_rmSTRIP | _rnSTRIP][_swap].
+// [_pp][_rmSTRIP | _rnSTRIP][_aligned][_swap].
 #include "dispatch/config.hpp"
 
 #include <charconv>
@@ -40,6 +40,8 @@ bool parse_suffix(std::string_view part, Config& config) {
     if (part.size() < 2) return false;
     const std::string_view rest = part.substr(1);
     switch (part[0]) {
+        case 'a':
+            return config.aligned = part == "aligned";
         case 't':
             return parse_numbers(rest, {&config.tm, &config.tn});
         case 's':
@@ -95,6 +97,7 @@ std::string Config::name() const {
     if (split_k) text += fmt::format("_k{}", split_k);
     if (pingpong) text += "_pp";
     if (strip) text += fmt::format("_r{}{}", strip > 0 ? 'm' : 'n', std::abs(strip));
+    if (aligned) text += "_aligned";
     if (swapped) text += "_swap";
     return text;
 }
@@ -104,7 +107,7 @@ Result<Config> Config::parse(std::string_view name) {
     if (parse_into(split(name, '_'), config) && config.name() == name) return config;
     return fail(CARAT_INVALID_VALUE,
                 "'{}' is no configuration name: it must read FAMILY_A_B_D_LAYOUT_BMxBNxBK with optional _tTMxTN "
-                "_sSTAGES _cCMxCN _kSPLITS _pp _rmSTRIP _rnSTRIP _swap",
+                "_sSTAGES _cCMxCN _kSPLITS _pp _rmSTRIP _rnSTRIP _aligned _swap",
                 name);
 }
 

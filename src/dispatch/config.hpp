@@ -24,9 +24,10 @@ struct Config {
     bool pingpong = false;             // consumers take whole tiles in turn
     // Tiles across a strip of the order in which clusters take them: above 0 rows of tiles, below 0 columns; 0: unused.
     int strip = 0;
+    bool aligned = false;  // operands are copied to pitches of 16 bytes first
     bool swapped = false;  // computes D^T = B^T A^T: the tile and the cluster are of D^T
 
-    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_swap"]
+    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_aligned"] [+ "_swap"]
     std::string name() const;
     static Result<Config> parse(std::string_view name);
     bool operator==(const Config&) const = default;

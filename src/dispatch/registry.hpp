@@ -69,6 +69,8 @@ struct Row {
     // Whether a configuration that candidates() does not offer can be had where it is asked for by its full name; null: no.
     bool (*has)(const Problem&, const Config&, const Target&) = nullptr;
     bool by_name = false;  // a rung of the ladder that another row does better: never the library's own choice
+    // Bytes that a configuration needs of the caller's workspace; null: none does.
+    size_t (*workspace_bytes)(const Problem&, const Config&) = nullptr;
 };
 
 // In priority order: at equal predicted time the earlier row wins; the last one is the reference.

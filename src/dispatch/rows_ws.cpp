@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/aligned.hpp"
 #include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/swapped.hpp"
@@ -17,6 +18,7 @@ constexpr int kStripRows = 64;  // of D: one wgmma
 // One stage is multiplied while another one is filled.
 constexpr int kMinStages = 2, kMaxStages = 12;
 constexpr size_t kCandidates = 16;
+constexpr int kWithoutWorkspace = 4;  // of these, where the best need one
 
 // ---------------------------------------------------------------- what it takes
 
@@ -171,8 +173,15 @@ struct Step {
     double read_lines, requested_lines;  // of 128 bytes: from shared memory, from L2
 };
 
+// Lines of L2 for one of a tile, 128 bytes: where the pitch is no multiple of them, it lies in two, which cost more than two
+// whole ones (247 us at K = 4104 beside 176 at 4096, 128 x 256 without a cluster).
+double lines_of(const carat_matrix& x) {
+    return x.ld % 64 == 0 ? 1 : 2.7;
+}
+
 Step step_of(const Problem& p, const Config& c) {
-    constexpr double kWgmmasOfStep = 4;
+    // A line that threads copy: 9 clocks of the one operand (nn, N = 4097: 367 us), 13 of both (K = 4097: 772 us), measured.
+    constexpr double kWgmmasOfStep = 4, kCopyClk = 11;
     const double strips = double(c.bm) / kStripRows;
     const BulkMaps maps = bulk_maps(p, c, false);
     Step step;
@@ -181,8 +190,8 @@ Step step_of(const Problem& p, const Config& c) {
     step.read_lines = c.bm + strips * c.bn;
     // Reads and the copies' writes share a port; that a write costs a third of a read is fitted.
     step.shared_clk = step.read_lines + 0.3 * (c.bm + c.bn);
-    step.requested_lines = double(c.bm) / c.cluster_n + double(c.bn) / c.cluster_m;
-    step.copy_clk = ((maps.a ? 0 : c.bm) + (maps.b ? 0 : c.bn)) * kElementCopyClk;
+    step.requested_lines = lines_of(p.a) * c.bm / c.cluster_n + lines_of(p.b) * c.bn / c.cluster_m;
+    step.copy_clk = ((maps.a ? 0 : c.bm) + (maps.b ? 0 : c.bn)) * kCopyClk;
     return step;
 }
 
@@ -213,7 +222,7 @@ int64_t running_clusters(const Target& target, int blocks) {
     return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
 }
 
-Prediction predict_plain(const Problem& p, const Config& c, const Target& target) {
+Prediction predict_kernel(const Problem& p, const Config& c, const Target& target) {
     constexpr double kStartUs = 0.2, kClusterUs = 1.07, kStepClk = 24, kL2BytesPerUs = 18.5e6;
     const Floor floor = floor_of(p, target, p.has_c());
     const int blocks = c.cluster_m * c.cluster_n;
@@ -246,10 +255,38 @@ Prediction predict_plain(const Problem& p, const Config& c, const Target& target
                                        : "tensor cores"};
 }
 
+// ---------------------------------------------------------------- forms
+
+// A configuration may stand for a product on aligned copies of the operands, of swapped operands, or both: this is what its
+// kernel runs.
+Problem kernel_problem(const Problem& p, const Config& c) {
+    const Problem aligned = c.aligned ? align_operands(p) : p;
+    return c.swapped ? swap_operands(aligned) : aligned;
+}
+
+Config kernel_config(Config c, const Problem& kernel_problem) {
+    if (c.swapped) c = unswapped(std::move(c), kernel_problem);
+    c.aligned = false;
+    return c;
+}
+
 Prediction predict(const Problem& p, const Config& c, const Target& target) {
-    if (!c.swapped) return predict_plain(p, c, target);
-    const Problem other = swap_operands(p);
-    return predict_plain(other, unswapped(c, other), target);
+    const Problem runs = kernel_problem(p, c);
+    Prediction prediction = predict_kernel(runs, kernel_config(c, runs), target);
+    if (c.aligned) prediction.us += align_us(p, target);
+    return prediction;
+}
+
+// Of the problem as it is, or swapped, each with the operands where they are or aligned.
+std::vector<Config> forms(const Problem& p) {
+    std::vector<Config> forms(1);
+    if (can_align(p)) forms.emplace_back().aligned = true;
+    if (!can_swap(p)) return forms;
+    for (size_t i = 0, count = forms.size(); i < count; ++i) {
+        forms.push_back(forms[i]);
+        forms.back().swapped = true;
+    }
+    return forms;
 }
 
 // ---------------------------------------------------------------- prepare
@@ -257,37 +294,43 @@ Prediction predict(const Problem& p, const Config& c, const Target& target) {
 std::vector<Config> candidates(const Problem& p, const Target& target) {
     struct Ranked {
         double us;
-        Config config;  // of the problem that the kernel runs
-        bool swapped;
+        Config config;  // of `runs`
+        const Config* form;
+        const Problem* runs;
     };
+    const std::vector<Config> all_forms = forms(p);
+    std::vector<Problem> problems;
+    for (const Config& form : all_forms) problems.push_back(kernel_problem(p, form));
     std::vector<Ranked> ranked;
-    const bool both = can_swap(p);
-    const Problem other = both ? swap_operands(p) : p;
-    for (Config& config : tilings(p, target)) {
-        const double us = predict_plain(p, config, target).us;
-        ranked.push_back({us, std::move(config), false});
-    }
-    if (both)
-        for (Config& config : tilings(other, target)) {
-            const double us = predict_plain(other, config, target).us;
-            ranked.push_back({us, std::move(config), true});
+    for (size_t i = 0; i < problems.size(); ++i) {
+        const double before_us = all_forms[i].aligned ? align_us(p, target) : 0;
+        for (Config& config : tilings(problems[i], target)) {
+            const double us = before_us + predict_kernel(problems[i], config, target).us;
+            ranked.push_back({us, std::move(config), &all_forms[i], &problems[i]});
         }
+    }
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
-    if (ranked.size() > kCandidates) ranked.resize(kCandidates);
+    // Callers without a workspace shall have a choice, too.
+    const auto as_it_is = [](const Ranked& one) { return !one.form->aligned; };
+    const auto kept_end = ranked.begin() + std::min(ranked.size(), kCandidates);
+    if (std::none_of(ranked.begin(), kept_end, as_it_is)) {
+        auto next = kept_end;
+        for (auto place = kept_end - kWithoutWorkspace; place != kept_end; ++place)
+            if ((next = std::find_if(next, ranked.end(), as_it_is)) != ranked.end()) std::swap(*place, *next++);
+    }
+    ranked.erase(kept_end, ranked.end());
     std::vector<Config> configs;
-    for (auto& [us, config, is_swapped] : ranked) {
-        config.strip = best_strip(is_swapped ? other : p, config, target);
-        configs.push_back(is_swapped ? swapped(std::move(config), p) : std::move(config));
+    for (Ranked& one : ranked) {
+        one.config.strip = best_strip(*one.runs, one.config, target);
+        if (one.form->swapped) one.config = swapped(std::move(one.config), p);
+        one.config.aligned = one.form->aligned;
+        configs.push_back(std::move(one.config));
     }
     return configs;
 }
 
 // Any order of tiles, and any stages that fit.
-bool has(const Problem& p, const Config& config, const Target& target) {
-    if (config.swapped) {
-        const Problem other = swap_operands(p);
-        return can_swap(p) && has(other, unswapped(config, other), target);
-    }
+bool has_kernel(const Problem& p, const Config& config, const Target& target) {
     const int64_t stores = store_bytes(residual_map(p).has_value());
     const bool fits = wgmma_shared_bytes(p, config, block_of(config), stores) <= target.shared_bytes_per_block;
     if (config.strip == 0 || config.stages < kMinStages || !fits) return false;
@@ -298,13 +341,25 @@ bool has(const Problem& p, const Config& config, const Target& target) {
     return false;
 }
 
+bool has(const Problem& p, const Config& config, const Target& target) {
+    if ((config.aligned && !can_align(p)) || (config.swapped && !can_swap(p))) return false;
+    const Problem runs = kernel_problem(p, config);
+    return has_kernel(runs, kernel_config(config, runs), target);
+}
+
 Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& config, Runtime& runtime) {
-    if (config.swapped) {
-        const Problem other = swap_operands(p);
-        CARAT_ASSIGN(auto executable, prepare(other, unswapped(config, other), runtime));
-        return swap_operands(std::move(executable));
-    }
-    return prepare_wgmma(p, config, runtime, {"gemm_ws.cuh", "carat_kernel::gemm_ws", true, true}, block_of(config));
+    const Problem runs = kernel_problem(p, config);
+    const Config of_kernel = kernel_config(config, runs);
+    CARAT_ASSIGN(auto executable,
+                 prepare_wgmma(runs, of_kernel, runtime, {"gemm_ws.cuh", "carat_kernel::gemm_ws", true, true},
+                               block_of(of_kernel)));
+    if (config.swapped) executable = swap_operands(std::move(executable));
+    if (config.aligned) return align_operands(p, std::move(executable), runtime);
+    return executable;
+}
+
+size_t workspace_bytes(const Problem& p, const Config& config) {
+    return config.aligned ? align_workspace_bytes(p) : 0;
 }
 
 }  // namespace
@@ -323,6 +378,8 @@ const Row kRowWs = {kFamily,
                     candidates,
                     predict,
                     prepare,
-                    has};
+                    has,
+                    false,
+                    workspace_bytes};
 
 }  // namespace carat

@@ -7,6 +7,7 @@
 #include "api/validate.hpp"
 #include "cuda/device.hpp"
 #include "cuda/fake.hpp"
+#include "dispatch/aligned.hpp"
 #include "dispatch/rows_wgmma.hpp"
 #include "dispatch/rows_ws.hpp"
 #include "dispatch/runtime.hpp"
@@ -100,6 +101,52 @@ TEST_F(ExecutableTest, AnOddCIsLeftToThreadsAndNothingElse) {
     operands.a = nullptr;
     EXPECT_EQ(moved(1 << 26), 0);
     EXPECT_EQ(r.launches, 4);
+}
+
+// A and B of odd pitch, copied to the workspace by a launch before: the product's maps are of the copies.
+TEST_F(ExecutableTest, OddPitchesAreAlignedInTheWorkspace) {
+    carat_problem raw;
+    ASSERT_EQ(carat_problem_init(&raw, 256, 256, 65, CARAT_BF16, "nt"), CARAT_SUCCESS);
+    const Problem p = *api::validate_problem(&raw);
+    Config config = ws_configs(align_operands(p), runtime_.target).front();
+    config.aligned = true;
+    ASSERT_TRUE(kRowWs.has(p, config, runtime_.target));
+    auto made = kRowWs.prepare(p, config, runtime_);
+    ASSERT_TRUE(made.ok()) << made.status().sentence();
+    const size_t each = 256 * 128 * 2;
+    EXPECT_EQ((*made)->workspace_bytes(), 256 + 2 * each);
+    EXPECT_EQ(kRowWs.workspace_bytes(p, config), (*made)->workspace_bytes());
+
+    static std::vector<uintptr_t> from, to;
+    static int aligned, multiplied;
+    from.clear(), to.clear(), aligned = multiplied = 0;
+    record(*driver_) = {};
+    record(*driver_).on_launch = [](const void* parameters) {
+        if (aligned++ % 2 == 0) {
+            const auto& params = *static_cast<const carat_shared::AlignParams*>(parameters);
+            for (const carat_shared::LinesToAlign& x : params.operands)
+                from.push_back(uintptr_t(x.from)), to.push_back(uintptr_t(x.to));
+            EXPECT_EQ(params.count, 2);
+            EXPECT_EQ(params.operands[0].pitch, 65);
+            EXPECT_EQ(params.operands[0].to_pitch, 128);
+        } else {
+            const auto& params = *static_cast<const carat_shared::BulkGemmParams*>(parameters);
+            multiplied += uintptr_t(params.a) == to[0] && uintptr_t(params.b) == to[1] && params.a_strides.row == 128;
+        }
+    };
+    carat_operands operands = operands_at((1 << 24) + 2);
+    operands.d = reinterpret_cast<void*>(1 << 26);
+    operands.workspace = reinterpret_cast<void*>((1 << 28) + 8), operands.workspace_bytes = (*made)->workspace_bytes();
+    ASSERT_TRUE((*made)->execute(operands, nullptr).ok());
+    EXPECT_EQ(from, (std::vector<uintptr_t>{uintptr_t(operands.a), uintptr_t(operands.b)}));
+    EXPECT_EQ(to, (std::vector<uintptr_t>{(1 << 28) + 256, (1 << 28) + 256 + each}));
+    EXPECT_EQ(multiplied, 1);
+    EXPECT_EQ(record(*driver_).launches, 2);
+    // Nothing is copied where nothing is read.
+    record(*driver_) = {};
+    operands.alpha = 0;
+    ASSERT_TRUE((*made)->execute(operands, nullptr).ok());
+    EXPECT_EQ(record(*driver_).launches, 1);
 }
 
 // The fake's maps start with their address.

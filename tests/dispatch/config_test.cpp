@@ -27,6 +27,7 @@ TEST(Config, NameRoundTrips) {
         if (random() % 2) config.split_k = 1 + random() % 80;
         if (random() % 2) config.strip = int(random() % 9) - 4;
         config.pingpong = random() % 2, config.swapped = random() % 2;
+        config.aligned = random() % 2;
         const auto parsed = Config::parse(config.name());
         ASSERT_TRUE(parsed.ok()) << config.name();
         EXPECT_EQ(*parsed, config) << config.name();

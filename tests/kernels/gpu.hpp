@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "cuda/device.hpp"
+#include "dispatch/aligned.hpp"
 #include "dispatch/registry.hpp"
 #include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
@@ -65,7 +66,9 @@ class DeviceCase {
           bias_(device, gemm.bias),
           out_scale_(device, gemm.out_scale),
           d_scales_(device, gemm.d_scales),
-          small_(device, 3 * sizeof(float)) {
+          small_(device, 3 * sizeof(float)),
+          workspace_bytes_(can_align(gemm.problem) ? align_workspace_bytes(gemm.problem) : 1),
+          workspace_(device, workspace_bytes_) {
         reset(gemm);
     }
 
@@ -88,6 +91,7 @@ class DeviceCase {
         o.d_scales = gemm.d_scales.empty() ? nullptr : static_cast<float*>(d_scales_.data());
         o.alpha_device = small_.floats(), o.beta_device = small_.floats() + 1;
         o.amax = gemm.problem.epilogue.amax ? small_.floats() + 2 : nullptr;
+        o.workspace = workspace_.data(), o.workspace_bytes = workspace_bytes_;
         return o;
     }
 
@@ -103,6 +107,8 @@ class DeviceCase {
   private:
     const cuda::Device& device_;
     DeviceMemory a_, b_, c_, d_, bias_, out_scale_, d_scales_, small_;
+    size_t workspace_bytes_;
+    DeviceMemory workspace_;
 };
 
 struct Kernel {

@@ -139,6 +139,30 @@ TEST_F(GpuWs, SwappedOperands) {
     expect_right(specs);
 }
 
+// Operands copied to pitches of 16 bytes first, from any address, and swapped.
+TEST_F(GpuWs, AlignedOperands) {
+    std::vector<CaseSpec> specs;
+    for (const char* layout : kLayouts)
+        for (const bool batched : {false, true}) {
+            Problem p = make_problem(kBf16, 301, 137, batched ? 65 : 1030, layout, specs.size() % 3 != 0);
+            set_pitch(p, specs.size() % 2 ? Pitch::odd : Pitch::even);
+            if (batched) set_batch(p, 3, 5);
+            add_c(p, CARAT_F32);
+            p.epilogue.scalars_on_device = specs.size() % 4 == 3;
+            std::vector<Kernel> some;
+            for (const Config& c : kRowWs.candidates(p, runtime_.target))
+                if (c.aligned) some.push_back({&kRowWs, c});
+            for (Config c : ws_configs(align_operands(p), runtime_.target)) {
+                c.aligned = true;
+                if (c.bm == 128 && c.bn == 128) some.push_back({&kRowWs, c});
+            }
+            ASSERT_FALSE(some.empty());
+            for (const Place place : {Place::aligned, Place::one_off})
+                specs.push_back({p, Data::integers, specs.size() % 5 == 4 ? 0.0 : 1.0, 2, place, kAllCandidates, some});
+        }
+    expect_right(specs);
+}
+
 // More tiles of clusters of four than any GPU runs at once, odd counts of them, in every order.
 TEST_F(GpuWs, ClustersOfFourWalkOverManyTiles) {
     const Problem p = make_problem(kBf16, 2200, 2104, 72, "nt");

@@ -69,6 +69,24 @@ TEST(Swapped, NotWhatIsTiedToRowsOrColumns) {
     for (const Problem& p : {gated, by_row, pointers}) EXPECT_FALSE(can_swap(p)) << describe(p);
 }
 
+// An odd pitch brings forms on aligned copies, whose workspace the row tells; where none may be had, others are left.
+TEST(Aligned, IsACandidateThatTheRowHas) {
+    const Target h200 = *find_gpu("h200");
+    const Problem p = make_problem({CARAT_BF16, CARAT_BF16}, 4096, 4096, 4097, "nt");
+    int aligned = 0, as_it_is = 0;
+    for (const Config& config : kRowWs.candidates(p, h200)) {
+        ++(config.aligned ? aligned : as_it_is);
+        EXPECT_EQ(Config::parse(config.name()).value(), config);
+        EXPECT_TRUE(kRowWs.has(p, config, h200)) << config.name();
+        EXPECT_EQ(kRowWs.workspace_bytes(p, config), config.aligned ? 256 + 2 * 4096 * 4160 * 2 : 0) << config.name();
+    }
+    EXPECT_GT(aligned, 0);
+    EXPECT_GT(as_it_is, 0) << "for callers without a workspace";
+    Config config = kRowWs.candidates(p, h200).front();
+    EXPECT_TRUE(config.aligned);
+    EXPECT_FALSE(kRowWs.has(make_problem({CARAT_BF16, CARAT_BF16}, 4096, 4096, 4096, "nt"), config, h200));
+}
+
 // A candidate's name is the problem's; what it stands for is a configuration of the swapped one.
 TEST(Swapped, IsACandidateThatTheRowHas) {
     const Target h200 = *find_gpu("h200");
