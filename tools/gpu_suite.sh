@@ -89,7 +89,7 @@ tests() {
         [ -x "$binary" ] || continue
         name=$(basename "$binary")
         if [ "$name" = kernels_tests ]; then
-            sharded_step "$name" 300 "$binary"
+            sharded_step "$name" 600 "$binary"
         else
             step "$name" 300 "$binary" --gtest_output="json:$out/tests/$name.json"
         fi

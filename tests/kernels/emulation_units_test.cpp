@@ -226,6 +226,12 @@ TEST(HopperMistakes, WhatWasNotSetUp) {
         barrier_init(kBarrier, 1);
         bulk_load(0, map, kBarrier, 0, 0, 0);
     });
+    expect_error("from element 3 of a line", threads(32), [] {
+        static Tensor tensor(64, 16, 64);
+        static const BulkMap map = tensor.map(64, 8);
+        make_barrier();
+        bulk_load(0, map, kBarrier, 3, 0, 0);
+    });
     expect_error("which is not there or has ended", threads(32, Copies::late, 2), [] {
         make_barrier();
         if (cluster_rank() == 0) return;

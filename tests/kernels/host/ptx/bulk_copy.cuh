@@ -33,6 +33,9 @@ struct Box {
         if (!status.ok()) host_cuda::fail("a bulk copy by a map that is none: " + status.sentence());
         if (map.rank != 3) host_cuda::fail(fmt::format("a bulk copy of 3 coordinates by a map of {}", map.rank));
         if (address % 128 != 0) host_cuda::fail(fmt::format("a bulk copy at {}, no multiple of 128", address));
+        // Seen on an H200: an illegal instruction.
+        if (x * int(element()) % 16 != 0)
+            host_cuda::fail(fmt::format("a bulk copy from element {} of a line, no multiple of 16 bytes", x));
     }
 
     unsigned element() const { return static_cast<unsigned>(carat::bits(map.dtype)) / 8; }
