@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// rows_ws.hpp: the row of the Hopper kernel, kernels/gemm_ws.cuh.
+// rows_ws.hpp: the row of the Hopper kernel, kernels/gemm_ws.cuh: its tiles (ws_tiles.hpp), what they cost (ws_cost.hpp), and
+// the forms in which it runs a problem (swapped.hpp, aligned.hpp). Candidates are those predicted best.
 #pragma once
 
 #include "dispatch/registry.hpp"
+#include "dispatch/ws_tiles.hpp"
 
 namespace carat {
 
 extern const Row kRowWs;
-
-// Every tile and cluster that the kernel has for a problem, with the order of tiles that suits it. candidates() gives those
-// of them that are predicted best.
-std::vector<Config> ws_configs(const Problem& problem, const Target& target);
 
 }  // namespace carat

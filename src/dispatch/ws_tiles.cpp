@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/ws_tiles.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dispatch/bulk_map.hpp"
+#include "dispatch/ladder.hpp"
+
+namespace carat {
+namespace {
+
+// One stage is multiplied while another one is filled.
+constexpr int kMinStages = 2, kMaxStages = 12;
+
+// Rows of a tile, how consumers share it, and the columns to choose from.
+struct TileRows {
+    int rows;
+    bool pingpong;
+    std::vector<int> cols;
+};
+const std::vector<TileRows>& tiles() {
+    static const std::vector<TileRows> all = {
+        {128, false, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
+        {256, false, {64, 96, 128, 144, 160, 176, 192, 208}},
+        {192, false, {128, 160, 192}},
+        {64, true, {16, 32, 48, 64, 96, 128, 160, 192, 224, 256}},
+        {128, true, {64, 96, 128, 144, 160, 176, 192, 208}},
+    };
+    return all;
+}
+constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
+
+}  // namespace
+
+WgmmaBlock ws_block(const Config& config) {
+    WgmmaBlock block;
+    block.pingpong = config.pingpong;
+    block.consumers = !config.pingpong && config.bm == 192 ? 3 : 2;
+    block.strips = config.bm / kStripRows / (config.pingpong ? 1 : block.consumers);
+    return block;
+}
+
+namespace {
+
+// As many as fit, or none.
+int stages_of(const Problem& p, Config config, const Target& target) {
+    config.stages = 1;
+    const int64_t stores = ws_block(config).consumers * store_bytes(residual_map(p).has_value());
+    const int64_t one = wgmma_shared_bytes(p, config, ws_block(config), 0);
+    const int64_t fit = (target.shared_bytes_per_block - stores - 16) / one;
+    return int(std::min<int64_t>(fit, kMaxStages));
+}
+
+// The operand's own tile, or the part of it that a block of a cluster loads, must be whole boxes.
+bool divides(const Problem& p, const Config& c) {
+    const int pieces = p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1;
+    const int box_a = p.a.order == CARAT_ROW_MAJOR ? 8 : 64, box_b = p.b.order == CARAT_COL_MAJOR ? 8 : 64;
+    if (c.bm % (box_a * c.cluster_n) != 0) return false;
+    return pieces * c.cluster_m == 1 || c.bn % (box_b * c.cluster_m * pieces) == 0;
+}
+
+// Accumulators of a thread at most: C or a bias on its way, a maximum and the other half of a gate take registers, too, and
+// what has more of them spills (256 x 192 with a bias along N: 88 bytes). C from shared memory takes fewer, if no activation
+// keeps the epilogue from being unrolled.
+int most_accumulators(const Problem& p, const WgmmaBlock& block) {
+    const carat_epilogue& e = p.epilogue;
+    const bool gated = e.gate != CARAT_GATE_NONE;
+    if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
+    const bool shared_c = residual_map(p) && e.activation <= CARAT_ACT_RELU;
+    const bool more = (p.has_c() && !shared_c) || e.bias == CARAT_BIAS_N || e.amax || bits(p.d.dtype) == 8 ||
+                      (gated && e.activation == CARAT_ACT_GELU_ERF);
+    if (more) return 160;
+    return p.has_c() ? 192 : 208;
+}
+
+bool suits(const Problem& p, const Config& c) {
+    const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
+    const WgmmaBlock block = ws_block(c);
+    if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
+    if (gated && c.bn % 32 != 0) return false;
+    // A computed scale is of 128 columns of D, which one box must hold.
+    if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
+    // MN-major tiles are brought in boxes of 64: any other width is mostly wasted.
+    if (p.b.order == CARAT_ROW_MAJOR && c.bn > 64 && c.bn % 64 != 0) return false;
+    return divides(p, c);
+}
+
+}  // namespace
+
+int64_t ws_clusters(const Problem& p, const Config& c) {
+    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    return ceil_div(p.m, c.bm * c.cluster_m) * ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n) * batch;
+}
+
+int ws_strip(const Problem& p, const Config& c, const Target& target) {
+    const int64_t rows = c.bm * c.cluster_m, cols = c.bn * c.cluster_n;
+    const int64_t down = std::max<int64_t>(ceil_div(p.m, rows), 1);
+    const int64_t across = std::max<int64_t>(ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n), 1);
+    const int64_t together = std::clamp<int64_t>(target.units / (c.cluster_m * c.cluster_n), 1, down * across);
+    int best = 1;
+    double least = INFINITY;
+    const auto consider = [&](int64_t width, int64_t lines, int64_t length, int64_t line, int64_t step, int sign) {
+        // Strips of equal width: 15 of 16 would leave one of a single line.
+        if (width > lines || width != ceil_div(lines, ceil_div(lines, width))) return;
+        // What the clusters of a wave touch, and how often the whole of the other operand is walked.
+        const int64_t strips = ceil_div(together, width * length);
+        const double wave =
+            double(std::min(strips * width, lines) * line + std::min(ceil_div(together, width), length) * step);
+        const double walks = double(ceil_div(lines, width) * length * step + lines * line);
+        const double cost = wave + walks * 1e-3;
+        if (cost < least * (1 - 1e-9)) least = cost, best = sign * int(width);
+    };
+    for (int64_t width = 1; width <= 32; ++width) {
+        consider(width, down, across, rows, cols, 1);
+        consider(width, across, down, cols, rows, -1);
+    }
+    return best;
+}
+
+namespace {
+
+Config make_config(const Problem& p, const TileRows& rows, int cols, const int (&cluster)[2], const Target& target) {
+    Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
+    c.pingpong = rows.pingpong;
+    c.cluster_m = cluster[0], c.cluster_n = cluster[1];
+    c.stages = stages_of(p, c, target);
+    return c;
+}
+
+}  // namespace
+
+std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
+    std::vector<Config> configs;
+    const Config single = rung_config(kWsFamily, p, 64, 64, kStageDepth);
+    const BulkMaps maps = bulk_maps(p, single, false);
+    const bool bulk = maps.a && maps.b;
+    for (const TileRows& rows : tiles())
+        for (const int cols : rows.cols)
+            for (const auto& cluster : kClusters) {
+                Config c = make_config(p, rows, cols, cluster, target);
+                const bool alone = c.cluster_m * c.cluster_n == 1;
+                // Copies by threads need registers, and reach no other block.
+                if (!bulk && (!alone || !threads_can_copy(p, c, ws_block(c)))) continue;
+                if (c.stages < kMinStages || !suits(p, c)) continue;
+                // Blocks without a tile of their own are for nothing.
+                if (!alone && (p.m <= c.bm * (c.cluster_m - 1) || p.d_cols() <= tile_cols(p, c) * (c.cluster_n - 1)))
+                    continue;
+                // Tiles have 32-bit numbers.
+                if (ws_clusters(p, c) * c.cluster_m * c.cluster_n > INT32_MAX) continue;
+                configs.push_back(std::move(c));
+            }
+    return configs;
+}
+
+std::vector<Config> ws_configs(const Problem& p, const Target& target) {
+    std::vector<Config> configs = ws_tilings(p, target);
+    for (Config& config : configs) config.strip = ws_strip(p, config, target);
+    return configs;
+}
+
+bool ws_fits(const Problem& p, const Config& config, const Target& target) {
+    const int64_t stores = store_bytes(residual_map(p).has_value());
+    return config.stages >= kMinStages &&
+           wgmma_shared_bytes(p, config, ws_block(config), stores) <= target.shared_bytes_per_block;
+}
+
+}  // namespace carat
