@@ -16,7 +16,7 @@ from cli_test import FLAG, MAYBE_NUMBER, MAYBE_TEXT, NUMBER, TEXT, Case, carat, 
 FAKE_CUDA = ""
 NO_GPU = {"CARAT_CUDA_PATH": "/no/libcuda.so"}
 MAYBE_INT = (int, type(None))
-TILE = {name: MAYBE_INT for name in ("bm", "bn", "bk", "tm", "tn", "stages", "cluster_m", "cluster_n")}
+TILE = {name: MAYBE_INT for name in ("bm", "bn", "bk", "tm", "tn", "stages", "cluster_m", "cluster_n")} | {"swapped": FLAG, "aligned": FLAG}
 TOP = {"schema": TEXT, "env": dict, "timed": FLAG, "note": MAYBE_TEXT, "limits": dict, "results": list, "peers": list, "skipped": list}
 LIMITS = {"device": TEXT, "target": TEXT, "units": int, "hbm_tbs": MAYBE_NUMBER, "l2_tbs": MAYBE_NUMBER, "f32_tflops": MAYBE_NUMBER,
           "tf32_tflops": MAYBE_NUMBER, "f16_tflops": MAYBE_NUMBER, "launch_us": NUMBER, "source": TEXT}
