@@ -57,10 +57,12 @@ WgmmaBlock block_of(const Config& config) {
 
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
+    const WgmmaBlock block = block_of(config);
+    config.stages = 0;
+    const int64_t rest =
+        wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, residual_map(p).has_value()));
     config.stages = 1;
-    const int64_t stores = block_of(config).consumers * store_bytes(residual_map(p).has_value());
-    const int64_t one = wgmma_shared_bytes(p, config, block_of(config), 0);
-    const int64_t fit = (target.shared_bytes_per_block - stores - 16) / one;
+    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -288,8 +290,9 @@ bool has(const Problem& p, const Config& config, const Target& target) {
         const Problem other = swap_operands(p);
         return can_swap(p) && has(other, unswapped(config, other), target);
     }
-    const int64_t stores = store_bytes(residual_map(p).has_value());
-    const bool fits = wgmma_shared_bytes(p, config, block_of(config), stores) <= target.shared_bytes_per_block;
+    const WgmmaBlock block = block_of(config);
+    const int64_t stores = store_bytes(p, config, block, residual_map(p).has_value());
+    const bool fits = wgmma_shared_bytes(p, config, block, stores) <= target.shared_bytes_per_block;
     if (config.strip == 0 || config.stages < kMinStages || !fits) return false;
     for (Config known : ws_configs(p, target)) {
         known.strip = config.strip, known.stages = config.stages;

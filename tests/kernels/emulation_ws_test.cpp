@@ -42,9 +42,10 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr bool kBulkC = kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
-    static constexpr unsigned kSharedBytes = Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
-                                             Shape::kConsumers * (16384 + (kBulkC ? 16 : 0)) +
-                                             (Shape::kPingPong ? 16 : 0);
+    static constexpr unsigned kSharedBytes =
+        Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
+        Shape::kConsumers *
+            (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0);
 
     template <class Config>
     static void run(const BulkGemmParams& params) {
