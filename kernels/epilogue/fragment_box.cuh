@@ -20,11 +20,9 @@ struct FragmentBox {
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
-    // Few instructions an element, none of which waits for memory of its own. With C, what is left of 240 registers is too few
-    // for an activation, too (256 x 160 with a bias and SiLU: 184 bytes spilled).
-    static constexpr bool kFewSteps = Config::kActivation <= kActRelu
-                                          ? !Config::kHasC || Config::kBulkC
-                                          : Config::kActivation != kActGeluErf && !Config::kHasC;
+    // Few instructions an element, none of which waits for memory of its own. C in bulk and SiLU fit beside 192 accumulators
+    // so; with all of them moved up after each box they did not (84 bytes spilled).
+    static constexpr bool kFewSteps = Config::kActivation != kActGeluErf && (!Config::kHasC || Config::kBulkC);
     static constexpr bool kShort = kFewSteps && Config::kGate == kGateNone && kCols <= 64;
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
@@ -68,23 +66,23 @@ struct FragmentBox {
     __device__ void linear(float* d, int blocks, int part) const {
         const int first = static_cast<int>(source_column<Config>(params, col, part)) + lane % 4 * 2;
         const bool whole = row - lane / 4 + 16 <= params.m && first - lane % 4 * 2 + 8 * blocks <= params.n;
-        // Blocks whose C and bias are on their way together.
-        constexpr int kTogether = 8;
+        // Blocks whose C and bias are on their way together: fewer where the accumulators leave few registers.
+        constexpr int kTogether = Config::kTM * Config::kBN / 2 > 160 ? 2 : 8;
         const float* const part_bias = bias + (Config::kBias == kBiasN ? part * (Config::kBN / 2) : 0);
 #pragma unroll
         for (int begin = 0; begin < kBlocks; begin += kTogether) {
             if (begin >= blocks) continue;
             const int count = blocks - begin < kTogether ? blocks - begin : kTogether;
-            linear_blocks<kTogether>(d + 4 * begin, count, first + 8 * begin, whole,
+            linear_blocks<kTogether>(d + 4 * begin, begin, count, first + 8 * begin, whole,
                                      part_bias + (Config::kBias == kBiasN ? 8 * begin : 0));
         }
     }
 
     template <int kMost>
-    __device__ void linear_blocks(float* d, int blocks, int j, bool whole, const float* from) const {
+    __device__ void linear_blocks(float* d, int begin, int blocks, int j, bool whole, const float* from) const {
         float c[4 * kMost], bias[2 * kMost];
         if constexpr (Config::kHasC)
-            if (scalars.beta != 0.0f) load_c<kMost>(c, blocks, j, whole);
+            if (scalars.beta != 0.0f) load_c<kMost>(c, begin, blocks, j, whole);
         if constexpr (Config::kBias != kBiasNone) load_bias<kMost>(bias, blocks, from);
 #pragma unroll
         for (int i = 0; i < 4 * kMost; ++i) {
@@ -96,8 +94,8 @@ struct FragmentBox {
     }
 
     template <int kMost>
-    __device__ void load_c(float (&c)[4 * kMost], int blocks, int j, bool whole) const {
-        if constexpr (Config::kBulkC) return read_box<Config, kMost>(c, blocks, box, thread);
+    __device__ void load_c(float (&c)[4 * kMost], int begin, int blocks, int j, bool whole) const {
+        if constexpr (Config::kBulkC) return read_box<Config, kMost>(c, begin, blocks, box, thread);
         const Strided& s = params.c_strides;
         const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};

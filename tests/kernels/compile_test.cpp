@@ -290,6 +290,8 @@ std::vector<WsProblem> ws_problems() {
     add("c_column", kF16, "nt", false, [&](Problem& p) { add_c(p, CARAT_BF16), set_batch(p, 3); });
     add("c_bias_silu", kBf16, "nt", true,
         [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
+    add("bias_n", kBf16, "nt", true, [&](Problem& p) { add_bias(p, CARAT_BIAS_N); });
+    add("c_bias", kBf16, "nt", true, [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N); });
     add("all_short_steps", kF16, "nt", true, [&](Problem& p) {
         add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU;
         p.epilogue.clamp = 1, p.epilogue.amax = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;

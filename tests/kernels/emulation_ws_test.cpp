@@ -289,6 +289,16 @@ TEST(WsEmulation, SiluOfSeveralBoxes) {
     expect_everything<Form<2, 2, true>, 96, Bf16ToF32, true, Silu>();
 }
 
+// Tiles of more than 160 accumulators a thread, whose C and bias come two blocks at a time.
+struct SiluWithC : Silu {
+    static constexpr bool kHasC = true;
+};
+TEST(WsEmulation, LargeTilesWithCAndBias) {
+    expect_everything<Form<2, 2, true>, 176, Bf16, true, SiluWithC>();
+    expect_everything<Form<2, 2, true>, 192, F16, false, Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true>>();
+    expect_everything<Form<2, 2, false>, 176, Bf16WithF32C, true, SiluWithC>();
+}
+
 // GELU goes over a box in turns of 8 accumulators.
 template <carat_gate Gate>
 struct Gelu : Everything<Gate, CARAT_BIAS_N, true> {
