@@ -30,7 +30,7 @@ struct GemmWs {
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
     static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
-    using Ring = Stages<Config, kStoreBytes>;
+    using Ring = Stages<Config, kConsumerStoreBytes<Config>>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
@@ -70,9 +70,11 @@ struct GemmWs {
             }
             const RasterTile tile = tiles.at(index);
             fetch_ahead<Config, 64 * Config::kTM>(params, scalars, tile.row + row, tile.col, tile.batch);
+            const TileBias<Config> bias(params, tile.row + row, tile.col, tile.batch);
             const auto ask_for_c = [&] { Boxes::ask_for_c(params, scalars, tile, row, c); };
             // Whose turn has yet to come has time to wait for its stores. Else the first products are worth more.
             const auto begun = [&] {
+                Boxes::lay_down(bias);
                 if (!Config::kPingPong) ask_for_c();
             };
             if constexpr (Config::kPingPong) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fetch_ahead.cuh: what the epilogue of a tile will read, asked for before the products of the tile are: C on its way to
-// L2, the bias and the output scales in L1. They are then there when the accumulators are: the 500 clocks that a load from
-// memory takes, four times a tile, cost 3 % of a 4096^3 product for a bias and 12 % for C.
+// L2, the output scales in L1. They are then there when the accumulators are: the 500 clocks that a load from
+// memory takes, four times a tile, cost 12 % of a 4096^3 product for C.
 #pragma once
 
 #include <epilogue/ops.cuh>
@@ -43,16 +43,10 @@ __device__ void fetch_ahead(const GemmParams& params, const Scalars& scalars, in
     const i64 rows = params.m - row < kRows ? params.m - row : kRows;
     for (int piece = 0; piece < kPieces; ++piece) {
         const i64 first = source_column<Config>(params, col, piece);
-        const i64 cols = params.n - first < kCols ? params.n - first : kCols;
-        if constexpr (Config::kBias == kBiasN)
-            fetch_vector<Config::kTypeBias>(params.epilogue.bias, first + batch * params.epilogue.bias_batch, cols,
-                                            thread);
         if constexpr (Config::kHasC)
             if (scalars.beta != 0.0f)
                 fetch_c<Config>(params, row, static_cast<int>(first), kRows, kCols, batch, thread);
     }
-    if constexpr (Config::kBias == kBiasM)
-        fetch_vector<Config::kTypeBias>(params.epilogue.bias, row + batch * params.epilogue.bias_batch, rows, thread);
     if constexpr (Config::kOutScale == kOutScaleRow)
         fetch_vector<kTypeF32>(params.epilogue.out_scale, row + batch * params.m, rows, thread);
 }

@@ -20,11 +20,9 @@ struct FragmentBox {
     static constexpr int kTileCols = Config::kBN / (kInterleaved || kSplit ? 2 : 1);  // of D in a tile
     static constexpr int kCount = (kTileCols + kCols - 1) / kCols;                    // boxes across a tile
     static constexpr int kLastCols = kTileCols - (kCount - 1) * kCols;                // of the last one
-    // Few instructions an element, none of which waits for memory of its own. With C, what is left of 240 registers is too few
-    // for an activation, too (256 x 160 with a bias and SiLU: 184 bytes spilled).
-    static constexpr bool kFewSteps = Config::kActivation <= kActRelu
-                                          ? !Config::kHasC || Config::kBulkC
-                                          : Config::kActivation != kActGeluErf && !Config::kHasC;
+    // Few instructions an element, none of which waits for memory of its own. C in bulk and SiLU fit beside 192 accumulators
+    // so; with all of them moved up after each box they did not (84 bytes spilled).
+    static constexpr bool kFewSteps = Config::kActivation != kActGeluErf && (!Config::kHasC || Config::kBulkC);
     static constexpr bool kShort = kFewSteps && Config::kGate == kGateNone && kCols <= 64;
     static constexpr bool kWhole = kLastCols == kCols;
     static_assert(kTileCols % 16 == 0, "the turns of activate_all() are whole");
@@ -34,10 +32,11 @@ struct FragmentBox {
     const Scalars& scalars;
     int lane;
     int batch;
-    int row;          // of D, of this lane's first
-    int col;          // of D, the box's first
-    const char* box;  // where C has come to, if it comes in bulk
-    unsigned thread;  // of the warpgroup
+    int row;            // of D, of this lane's first
+    int col;            // of D, the box's first
+    const char* box;    // where C has come to, if it comes in bulk
+    const float* bias;  // in shared memory: of the first row or column of B that this lane has in the box
+    unsigned thread;    // of the warpgroup
 
     // blocks: that the tile has for this box. d: the accumulators of the box, up: what its gates are multiplied by (split
     // gate), else unused. Afterwards d holds what D is to hold: for an interleaved gate, column 4b + lane % 4 of D in d[4b + 2h].
@@ -67,33 +66,36 @@ struct FragmentBox {
     __device__ void linear(float* d, int blocks, int part) const {
         const int first = static_cast<int>(source_column<Config>(params, col, part)) + lane % 4 * 2;
         const bool whole = row - lane / 4 + 16 <= params.m && first - lane % 4 * 2 + 8 * blocks <= params.n;
-        constexpr int kTogether = 8;  // blocks whose C is on its way together
+        // Blocks whose C and bias are on their way together: fewer where the accumulators leave few registers.
+        constexpr int kTogether = Config::kTM * Config::kBN / 2 > 160 ? 2 : 8;
+        const float* const part_bias = bias + (Config::kBias == kBiasN ? part * (Config::kBN / 2) : 0);
 #pragma unroll
         for (int begin = 0; begin < kBlocks; begin += kTogether) {
             if (begin >= blocks) continue;
             const int count = blocks - begin < kTogether ? blocks - begin : kTogether;
-            linear_blocks<kTogether>(d + 4 * begin, count, first + 8 * begin, whole);
+            linear_blocks<kTogether>(d + 4 * begin, begin, count, first + 8 * begin, whole,
+                                     part_bias + (Config::kBias == kBiasN ? 8 * begin : 0));
         }
     }
 
     template <int kMost>
-    __device__ void linear_blocks(float* d, int blocks, int j, bool whole) const {
-        float c[4 * kMost], bias[2 * kMost];
+    __device__ void linear_blocks(float* d, int begin, int blocks, int j, bool whole, const float* from) const {
+        float c[4 * kMost], biases[2 * kMost];
         if constexpr (Config::kHasC)
-            if (scalars.beta != 0.0f) load_c<kMost>(c, blocks, j, whole);
-        if constexpr (Config::kBias != kBiasNone) load_bias<kMost>(bias, blocks, j);
+            if (scalars.beta != 0.0f) load_c<kMost>(c, begin, blocks, j, whole);
+        if constexpr (Config::kBias != kBiasNone) load_bias<kMost>(biases, blocks, from);
 #pragma unroll
         for (int i = 0; i < 4 * kMost; ++i) {
             if (i >= 4 * blocks) continue;
             const int at = Config::kBias == kBiasM ? i / 2 % 2 : i / 4 * 2 + i % 2;
             d[i] = linear_value<Config>(scalars, d[i], Config::kHasC ? c[i] : 0.0f,
-                                        Config::kBias != kBiasNone ? bias[at] : 0.0f);
+                                        Config::kBias != kBiasNone ? biases[at] : 0.0f);
         }
     }
 
     template <int kMost>
-    __device__ void load_c(float (&c)[4 * kMost], int blocks, int j, bool whole) const {
-        if constexpr (Config::kBulkC) return read_box<Config, kMost>(c, blocks, box, thread);
+    __device__ void load_c(float (&c)[4 * kMost], int begin, int blocks, int j, bool whole) const {
+        if constexpr (Config::kBulkC) return read_box<Config, kMost>(c, begin, blocks, box, thread);
         const Strided& s = params.c_strides;
         const i64 place = i64(batch) * s.batch;
         const i64 rows[2] = {place + clamped(row, params.m) * s.row, place + clamped(row + 8, params.m) * s.row};
@@ -119,14 +121,16 @@ struct FragmentBox {
     }
 
     template <int kMost>
-    __device__ void load_bias(float (&bias)[2 * kMost], int blocks, int j) const {
-        const i64 place = i64(batch) * params.epilogue.bias_batch;
+    __device__ static void load_bias(float (&biases)[2 * kMost], int blocks, const float* from) {
+        if constexpr (Config::kBias == kBiasM) {
+            biases[0] = from[0], biases[1] = from[8];
+        } else {
 #pragma unroll
-        for (int i = 0; i < (Config::kBias == kBiasM ? 2 : 2 * kMost); ++i) {
-            if (Config::kBias == kBiasN && i >= 2 * blocks) continue;
-            const i64 at =
-                Config::kBias == kBiasM ? clamped(row + 8 * i, params.m) : clamped(j + i / 2 * 8 + i % 2, params.n);
-            bias[i] = load_element<Config::kTypeBias>(params.epilogue.bias, place + at);
+            for (int block = 0; block < kMost; ++block) {
+                if (block >= blocks) continue;
+                const float2 both = load_pair<kTypeF32>(from, 8 * block);
+                biases[2 * block] = both.x, biases[2 * block + 1] = both.y;
+            }
         }
     }
 

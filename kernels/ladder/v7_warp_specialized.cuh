@@ -27,7 +27,7 @@ template <class Config>
 __device__ void v7_warp_specialized(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 && Config::kThreads == 384 && Config::kBK == kTileDepth);
     constexpr int kReleases = Config::kConsumers * kWarpgroupThreads / kWarpThreads;  // one a warp
-    using Ring = Stages<Config, kStoreBytes>;
+    using Ring = Stages<Config, kConsumerStoreBytes<Config>>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
     const Ring stages;
     if (threadIdx.x == 0) stages.init_barriers(kReleases);
@@ -57,10 +57,13 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
             if (threadIdx.x % kWarpThreads == 0) barrier_arrive(stages.empty(stage));
         };
         for (i64 index = blockIdx.x; index < tiles.count; index += gridDim.x) {
+            const Tile tile = tiles.at(index);
+            const TileBias<Config> bias(params, static_cast<int>(tile.row) + row, static_cast<int>(tile.col),
+                                        static_cast<int>(tile.batch));
             float accumulators[1][Config::kBN / 2];
             multiply_tile<Config>(
-                accumulators, stages, at, steps, row, release, [] {}, [] {});
-            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
+                accumulators, stages, at, steps, row, release, [&] { Boxes::lay_down(bias); }, [] {});
+            Boxes::store_tile(params, scalars, accumulators, tile, row);
         }
         Boxes::finish();
     }

@@ -27,7 +27,7 @@ template <class Config>
 __device__ void v8_cluster(const BulkGemmParams& params) {
     static_assert(Config::kBM == 128 * Config::kTM && Config::kThreads == 384 && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
-    using Ring = Stages<Config, kStoreBytes>;
+    using Ring = Stages<Config, kConsumerStoreBytes<Config>>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
     static_assert(!Ring::kByThreads || Place::kBlocks == 1, "only the copy engine can write to other blocks");
     constexpr int kReleases = Config::kConsumers * 4 * Place::kReaders;  // one a warp
@@ -58,10 +58,13 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
         const int row = consumer * 64 * Config::kTM;
         const auto release = [&](int stage) { release_stage<Config>(stages, stage, place); };
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
+            const RasterTile tile = tiles.at(index);
+            const TileBias<Config> bias(params, static_cast<int>(tile.row) + row, static_cast<int>(tile.col),
+                                        static_cast<int>(tile.batch));
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(
-                accumulators, stages, at, steps, row, release, [] {}, [] {});
-            Boxes::store_tile(params, scalars, accumulators, tiles.at(index), row);
+                accumulators, stages, at, steps, row, release, [&] { Boxes::lay_down(bias); }, [] {});
+            Boxes::store_tile(params, scalars, accumulators, tile, row);
         }
         Boxes::finish();
     }

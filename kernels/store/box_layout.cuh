@@ -42,10 +42,10 @@ struct LineOfMatrices {
     }
 };
 
-// C for the accumulators of a lane: the mirror image of fill_box() (boxes.cuh). Elements are of D's size, and row-major if they are
+// C for the accumulators of a lane in `blocks` blocks from `begin` on: the mirror image of fill_box() (boxes.cuh). Elements are of D's size, and row-major if they are
 // not of 16 bits.
 template <class Config, int kMost>
-__device__ void read_box(float (&c)[4 * kMost], int blocks, const char* box, unsigned thread) {
+__device__ void read_box(float (&c)[4 * kMost], int begin, int blocks, const char* box, unsigned thread) {
     using Layout = BoxLayout<Config>;
     if constexpr (Layout::kElement == 2) {
         const unsigned from = shared_address(box);
@@ -54,7 +54,7 @@ __device__ void read_box(float (&c)[4 * kMost], int blocks, const char* box, uns
         for (int block = 0; block < kMost; block += 2) {
             if (block >= blocks) continue;
             unsigned pairs[4];
-            ldmatrix_x4<!Config::kRowMajorD>(pairs, from + line.at(block));
+            ldmatrix_x4<!Config::kRowMajorD>(pairs, from + line.at(begin + block));
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 c[4 * block + 2 * i] = unpack<Config::kTypeC>(static_cast<unsigned short>(pairs[i]));
@@ -66,8 +66,8 @@ __device__ void read_box(float (&c)[4 * kMost], int blocks, const char* box, uns
 #pragma unroll
         for (int pair = 0; pair < 2 * kMost; ++pair) {
             if (pair >= 2 * blocks) continue;
-            const float2 both =
-                load_pair<Config::kTypeC>(box + Layout::at(row + pair % 2 * 8, pair / 2 * 8 + lane % 4 * 2), 0);
+            const unsigned col = (begin + pair / 2) * 8 + lane % 4 * 2;
+            const float2 both = load_pair<Config::kTypeC>(box + Layout::at(row + pair % 2 * 8, col), 0);
             c[2 * pair] = both.x, c[2 * pair + 1] = both.y;
         }
     }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <epilogue/fragment_box.cuh>
+#include <epilogue/tile_bias.cuh>
 #include <ptx/block.cuh>
 #include <ptx/bulk_copy.cuh>
 #include <ptx/ldmatrix.cuh>
@@ -141,8 +142,12 @@ struct ComingC {
     int tiles = 0;
 };
 
-// The boxes of the consumers, which follow each other in shared memory from kBegin on, kStoreBytes each. Consumer c, which is
-// warpgroup c + 1, uses the named barrier c + 1.
+// What the stores of a consumer take of shared memory.
+template <class Config>
+constexpr int kConsumerStoreBytes = kStoreBytes + TileBias<Config>::kBytes;
+
+// The boxes of the consumers, which follow each other in shared memory from kBegin on, kStoreBytes each, and then their biases.
+// Consumer c, which is warpgroup c + 1, uses the named barrier c + 1.
 template <class Config, int kBegin>
 class StoreBoxes {
     using Values = FragmentBox<Config>;
@@ -156,6 +161,12 @@ class StoreBoxes {
         if (!brings_c(scalars) || threadIdx.x % kWarpgroupThreads != 0) return;
         bulk_store_wait_read<0>();
         for (int index = 0; index < kStoreBoxes && index < kBoxes; ++index) ask_for_box(params, tile, row, index, c);
+    }
+
+    // A tile's bias, which came while its products began.
+    __device__ static void lay_down(const TileBias<Config>& bias) {
+        const unsigned consumer = threadIdx.x / kWarpgroupThreads - 1;
+        bias.lay_down(bias_of(consumer), static_cast<int>(consumer) + 1);
     }
 
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators.
@@ -220,6 +231,18 @@ class StoreBoxes {
         return dynamic_shared() + kBegin + consumer * kStoreBytes + index % kStoreBoxes * kStoreBoxBytes;
     }
 
+    __device__ static float* bias_of(unsigned consumer) {
+        return reinterpret_cast<float*>(dynamic_shared() + kBegin + Config::kConsumers * kStoreBytes +
+                                        consumer * TileBias<Config>::kBytes);
+    }
+
+    // Where a lane's part of the bias of a box begins.
+    __device__ static const float* bias_at(unsigned consumer, int index, unsigned thread) {
+        const unsigned lane = thread % kWarpThreads, strip = index / Values::kCount, across = index % Values::kCount;
+        return bias_of(consumer) + (Config::kBias == kBiasM ? strip * 64 + thread / kWarpThreads * 16 + lane / 4
+                                                            : across * (8 * Values::kBlocks) + lane % 4 * 2);
+    }
+
     // One thread asks for C's part of a whole box, also where the tile or C has only some of it.
     template <class Tile>
     __device__ static void ask_for_box(const BulkGemmParams& params, const Tile& tile, int row, int index,
@@ -254,6 +277,7 @@ class StoreBoxes {
                                             place.row + static_cast<int>(thread / kWarpThreads * 16 + lane / 4),
                                             place.col,
                                             box,
+                                            bias_at(consumer, index, thread),
                                             thread};
         const bool with_c = brings_c(scalars);
         if (with_c) wait_for_c(index, c);

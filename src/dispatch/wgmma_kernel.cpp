@@ -11,7 +11,9 @@
 namespace carat {
 namespace {
 
-constexpr int64_t kLineBytes = 128;   // kStageDepth elements of 16 bits
+constexpr int64_t kStripRows = 64;      // of D: one wgmma
+constexpr int64_t kLineBytes = 128;     // kStageDepth elements of 16 bits
+constexpr int64_t kBoxesBytes = 16384;  // kStoreBytes of kernels/store/box_layout.cuh
 constexpr int kRegistersOfAll = 512;  // of the threads of the same number in the four warpgroups that a block may have
 
 const char* text(bool value) {
@@ -39,7 +41,9 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     const int64_t clusters =
         ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.d_cols(), tile_cols(p, config) * cluster_n) * batch;
     const int64_t most = family.specialized ? target.units / blocks : kMaxGridX;
-    const bool boxes = family.specialized || is_staged(p);
+    const int64_t stores = family.specialized ? store_bytes(p, config, block, maps.c.has_value())
+                           : is_staged(p)     ? kBoxesBytes
+                                              : 0;
 
     CudaKernel kernel;
     kernel.include = family.include;
@@ -49,8 +53,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.shape.threads = unsigned(128 * (block.consumers + (family.specialized ? 1 : 0)));
     kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
     kernel.shape.cluster_x = unsigned(blocks);
-    kernel.shape.dynamic_shared_bytes =
-        unsigned(wgmma_shared_bytes(p, config, block, boxes ? store_bytes(maps.c.has_value()) : 0));
+    kernel.shape.dynamic_shared_bytes = unsigned(wgmma_shared_bytes(p, config, block, stores));
     kernel.shape.programmatic = family.production;
     // Rung 8 names no strip: 2048 rows.
     const int strip = config.strip ? config.strip : std::max(2048 / (config.bm * cluster_m), 1);
@@ -104,6 +107,12 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
     const int64_t lines_b = p.b.order == CARAT_COL_MAJOR ? config.bn : ceil_div(config.bn, 64) * 64;
     const int64_t stage = (config.bm + lines_b) * kLineBytes;
     return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
+}
+
+int64_t store_bytes(const Problem& p, const Config& config, const WgmmaBlock& block, bool bulk_c) {
+    const carat_bias along = p.epilogue.bias;
+    const int64_t bias = along == CARAT_BIAS_N ? config.bn : along == CARAT_BIAS_M ? kStripRows * block.strips : 0;
+    return kBoxesBytes + (bulk_c ? 16 : 0) + bias * 4;
 }
 
 bool threads_can_copy(const Problem& p, const Config& config, const WgmmaBlock& block) {

@@ -32,10 +32,8 @@ bool threads_can_copy(const Problem& problem, const Config& config, const WgmmaB
 
 // Dynamic shared memory of a block. The layout is that of kernels/mainloop/stages.cuh.
 int64_t wgmma_shared_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, int64_t store_bytes);
-// What the stores of a consumer take: two boxes, and a barrier for each where C is brought into them.
-constexpr int64_t store_bytes(bool bulk_c) {
-    return 16384 + (bulk_c ? 16 : 0);
-}
+// What the stores of a consumer take: two boxes, a barrier for each where C is brought into them, and its part of the bias.
+int64_t store_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, bool bulk_c);
 
 // The kernel that copies in bulk what can be, one that leaves C to the threads, and for operands at odd addresses one in which
 // threads copy all.

@@ -45,10 +45,12 @@ namespace {
 
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
+    const WgmmaBlock block = ws_block(config);
+    config.stages = 0;
+    const int64_t rest =
+        wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, residual_map(p).has_value()));
     config.stages = 1;
-    const int64_t stores = ws_block(config).consumers * store_bytes(residual_map(p).has_value());
-    const int64_t one = wgmma_shared_bytes(p, config, ws_block(config), 0);
-    const int64_t fit = (target.shared_bytes_per_block - stores - 16) / one;
+    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -60,18 +62,17 @@ bool divides(const Problem& p, const Config& c) {
     return pieces * c.cluster_m == 1 || c.bn % (box_b * c.cluster_m * pieces) == 0;
 }
 
-// Accumulators of a thread at most: C or a bias on its way, a maximum and the other half of a gate take registers, too, and
-// what has more of them spills (256 x 192 with a bias along N: 88 bytes). C from shared memory takes fewer, if no activation
-// keeps the epilogue from being unrolled.
+// Accumulators of a thread at most: C on its way, a maximum and the other half of a gate take registers, too, and what has
+// more of them spills (a maximum with 208: 72 bytes, C and a bias with 208: 8, C and D of f32 with 192: 132). A bias from
+// shared memory takes none that count, C from there few, if no GELU keeps the epilogue from being unrolled.
 int most_accumulators(const Problem& p, const WgmmaBlock& block) {
     const carat_epilogue& e = p.epilogue;
     const bool gated = e.gate != CARAT_GATE_NONE;
     if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
-    const bool shared_c = residual_map(p) && e.activation <= CARAT_ACT_RELU;
-    const bool more = (p.has_c() && !shared_c) || e.bias == CARAT_BIAS_N || e.amax || bits(p.d.dtype) == 8 ||
-                      (gated && e.activation == CARAT_ACT_GELU_ERF);
-    if (more) return 160;
-    return p.has_c() ? 192 : 208;
+    const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
+    const bool more = (p.has_c() && !shared_c) || bits(p.d.dtype) == 8 || (gated && e.activation == CARAT_ACT_GELU_ERF);
+    if (more) return 176;
+    return p.has_c() || e.amax ? 192 : 208;
 }
 
 bool suits(const Problem& p, const Config& c) {
@@ -160,9 +161,9 @@ std::vector<Config> ws_configs(const Problem& p, const Target& target) {
 }
 
 bool ws_fits(const Problem& p, const Config& config, const Target& target) {
-    const int64_t stores = store_bytes(residual_map(p).has_value());
-    return config.stages >= kMinStages &&
-           wgmma_shared_bytes(p, config, ws_block(config), stores) <= target.shared_bytes_per_block;
+    const WgmmaBlock block = ws_block(config);
+    const int64_t stores = store_bytes(p, config, block, residual_map(p).has_value());
+    return config.stages >= kMinStages && wgmma_shared_bytes(p, config, block, stores) <= target.shared_bytes_per_block;
 }
 
 }  // namespace carat

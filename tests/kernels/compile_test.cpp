@@ -100,6 +100,11 @@ struct Design {
     int threads;
     int64_t static_shared = 0, dynamic_shared = 0;
 };
+// A consumer's, for `rows` of its own.
+int64_t bias_bytes(const Problem& p, int64_t rows, int64_t cols) {
+    return 4 * (p.epilogue.bias == CARAT_BIAS_N ? cols : p.epilogue.bias == CARAT_BIAS_M ? rows : 0);
+}
+
 std::optional<Design> design_of(const Problem& p, const Config& c) {
     const int parts = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2;
     if (c.family == "v0_naive") return Design{c.bm * c.bn};
@@ -112,23 +117,25 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "mma")
         return Design{32 * (c.bm / c.tm) * (c.bn * parts / c.tn), 0, c.stages * 128 * (c.bm + c.bn * parts)};
     if (c.family == "sm90_ws") {
-        // As below, but always 16 KB for the stores of each consumer, a barrier each where they take turns, and two where C
-        // comes in bulk.
+        // As below, but with a barrier for each consumer where they take turns, and two where C comes in bulk.
         const bool bulk_c = p.has_c() && parts == 1 && bits(p.c.dtype) == bits(p.d.dtype) && p.c.ld % 8 == 0;
         const int consumers = c.bm == 192 ? 3 : 2;
         const int64_t cols_b = p.b.order == CARAT_ROW_MAJOR ? ceil_div(c.bn, 64) * 64 : c.bn;
-        return Design{
-            128 * (1 + consumers), 0,
-            c.stages * (128 * (c.bm + cols_b) + 16) + consumers * (16384 + (bulk_c ? 16 : 0) + (c.pingpong ? 8 : 0))};
+        const int64_t bias = bias_bytes(p, c.bm / (c.pingpong ? 1 : consumers), c.bn);
+        return Design{128 * (1 + consumers), 0,
+                      c.stages * (128 * (c.bm + cols_b) + 16) +
+                          consumers * (16384 + bias + (bulk_c ? 16 : 0) + (c.pingpong ? 8 : 0))};
     }
-    // Stages with two barriers each, and 16 KB for the stores of each of two consumers; rung 6 only where it stages them.
+    // Stages with two barriers each, and for each of two consumers 16 KB for its stores and a bias; rung 6 only where it
+    // stages them, and without the bias.
     const bool staged = p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
     const int64_t ring = c.stages * (128 * (c.bm + c.bn) + 16);
     if (c.family == "v6_wgmma") return Design{256, 0, ring + (staged ? 2 * 16384 : 0)};
     // Where threads copy, a tile of 128 x 128 stands in for 256 x 192.
     const bool by_threads = p.a.ld % 8 != 0 || p.b.ld % 8 != 0;
     if (c.bm * c.bn > 128 * 256 && by_threads) return {};
-    if (c.family == "v7_warp_specialized" || c.family == "v8_cluster") return Design{384, 0, ring + 2 * 16384};
+    if (c.family == "v7_warp_specialized" || c.family == "v8_cluster")
+        return Design{384, 0, ring + 2 * (16384 + bias_bytes(p, c.bm / 2, c.bn))};
     return {};
 }
 
@@ -283,6 +290,8 @@ std::vector<WsProblem> ws_problems() {
     add("c_column", kF16, "nt", false, [&](Problem& p) { add_c(p, CARAT_BF16), set_batch(p, 3); });
     add("c_bias_silu", kBf16, "nt", true,
         [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU; });
+    add("bias_n", kBf16, "nt", true, [&](Problem& p) { add_bias(p, CARAT_BIAS_N); });
+    add("c_bias", kBf16, "nt", true, [&](Problem& p) { add_c(p), add_bias(p, CARAT_BIAS_N); });
     add("all_short_steps", kF16, "nt", true, [&](Problem& p) {
         add_bias(p, CARAT_BIAS_N), p.epilogue.activation = CARAT_ACT_SILU;
         p.epilogue.clamp = 1, p.epilogue.amax = 1, p.epilogue.out_scale = CARAT_OUT_SCALE_ROW;

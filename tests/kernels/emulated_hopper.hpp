@@ -17,6 +17,12 @@ using host_cuda::Launch;
 template <class Types, class Layout>
 constexpr bool takes_bulk_stores = Layout::kRowMajorD || carat_shared::type_bytes(Types::kTypeD) == 2;
 
+// What a consumer keeps of a tile's bias.
+template <class Epilogue, int N, int Strips>
+constexpr unsigned shared_bias_bytes = Epilogue::kBias == CARAT_BIAS_N   ? 4 * N
+                                       : Epilogue::kBias == CARAT_BIAS_M ? 4 * 64 * Strips
+                                                                         : 0;
+
 inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
     desc.address = address;
     return carat_kernel::make_bulk_map(desc);

@@ -62,8 +62,9 @@ struct ConfigOf : Rung, Layout, Types, Epilogue {
     static constexpr bool kBulkA = Bulk, kBulkB = Bulk;
     static constexpr bool kBulkC = false;
     static constexpr bool kBulkStore = Bulk && Rung::kSpecialized && takes_bulk_stores<Types, Layout>;
-    static constexpr unsigned kSharedBytes =
-        Stages * ((kBM + N) * 64 * 2 + 16) + (Rung::kSpecialized || kStaged ? 2 * 16384 : 0);
+    static constexpr unsigned kSharedBytes = Stages * ((kBM + N) * 64 * 2 + 16) +
+                                             (Rung::kSpecialized || kStaged ? 2 * 16384 : 0) +
+                                             (Rung::kSpecialized ? 2 * shared_bias_bytes<Epilogue, N, Rung::kTM> : 0);
 };
 
 using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;

@@ -42,9 +42,10 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr bool kBulkC = kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
-    static constexpr unsigned kSharedBytes = Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
-                                             Shape::kConsumers * (16384 + (kBulkC ? 16 : 0)) +
-                                             (Shape::kPingPong ? 16 : 0);
+    static constexpr unsigned kSharedBytes =
+        Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
+        Shape::kConsumers *
+            (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0);
 
     template <class Config>
     static void run(const BulkGemmParams& params) {
@@ -286,6 +287,16 @@ struct Silu : Everything<CARAT_GATE_NONE, CARAT_BIAS_N, false> {
 TEST(WsEmulation, SiluOfSeveralBoxes) {
     expect_everything<Cooperative, 176, Bf16, true, Silu>();
     expect_everything<Form<2, 2, true>, 96, Bf16ToF32, true, Silu>();
+}
+
+// Tiles of more than 160 accumulators a thread, whose C and bias come two blocks at a time.
+struct SiluWithC : Silu {
+    static constexpr bool kHasC = true;
+};
+TEST(WsEmulation, LargeTilesWithCAndBias) {
+    expect_everything<Form<2, 2, true>, 176, Bf16, true, SiluWithC>();
+    expect_everything<Form<2, 2, true>, 192, F16, false, Everything<CARAT_GATE_NONE, CARAT_BIAS_M, true>>();
+    expect_everything<Form<2, 2, false>, 176, Bf16WithF32C, true, SiluWithC>();
 }
 
 // GELU goes over a box in turns of 8 accumulators.
