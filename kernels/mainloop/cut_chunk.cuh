@@ -21,11 +21,12 @@ __device__ inline Chunk cut_chunk(const Chunk& low, const Chunk& high, int shift
 }
 
 // The first `count` of 8 elements from `from` on, and zeros: cut out of two granules where both lie within [begin, end) of
-// the operand, else read an element at a time. Nothing is read if count <= 0.
+// the operand, else read an element at a time. Nothing is read if count <= 0. All three lie `further` elements on.
 __device__ inline Chunk load_chunk(const unsigned short* from, int count, const unsigned short* begin,
-                                   const unsigned short* end) {
+                                   const unsigned short* end, long long further = 0) {
+    from += further;
     const int shift = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16) / 2;  // elements
-    if (count == 8 && (shift == 0 || (from - shift >= begin && from - shift + 16 <= end))) {
+    if (count == 8 && (shift == 0 || (from - shift >= begin + further && from - shift + 16 <= end + further))) {
         const Chunk* const granules = reinterpret_cast<const Chunk*>(from - shift);
         const Chunk low = granules[0];
         if (shift == 0) return low;

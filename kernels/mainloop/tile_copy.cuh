@@ -64,7 +64,7 @@ class TileCopy {
     }
 
     __device__ Chunk load(int pass, i64 further = 0) const {
-        return load_chunk(source(pass) + further, inside(pass), begin_ + further, end_ + further);
+        return load_chunk(source(pass), inside(pass), begin_, end_, further);
     }
     __device__ void store(int pass, unsigned tile, const Chunk& chunk) const {
         store_shared(tile + place(pass), chunk);
