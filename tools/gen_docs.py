@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -201,6 +202,21 @@ def beside(listing, root, argument):
     return f"{environment_line(env)}From `bench/results/{argument}`:\n\n" + table(header, rows, header[2:])
 
 
+def passes(listing, root, argument):
+    """`passes PATH`: how far the choice lies behind the best configuration, in bench/results/PATH (schema carat.bench_passes/1: each timed in several
+    passes, of which the median counts)."""
+    problems = {}
+    for result in read_json(root / "bench" / "results" / argument)["results"]:
+        times = [us for us in result["us_of_passes"] if us]
+        scatter = statistics.pstdev(times) / statistics.mean(times)
+        timed = (result["predicted_us"], statistics.median(times), scatter)
+        problems.setdefault((result["m"], result["n"], result["k"]), []).append(timed)
+    behind = [min(timed)[1] / min(us for _, us, _ in timed) - 1 for timed in problems.values()]
+    scatter = statistics.mean(one for timed in problems.values() for _, _, one in timed)
+    return (f"From `bench/results/{argument}`: over {len(behind)} problems the configuration of the least predicted time is {100 * statistics.mean(behind):.1f} % "
+            f"slower than the best measured one on average, {100 * max(behind):.1f} % at most; times of one configuration scatter by {100 * scatter:.1f} %.\n")
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -260,7 +276,7 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "ladder": ladder}
+         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "ladder": ladder}
 
 
 def read_json(path):

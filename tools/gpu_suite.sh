@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [ladder] [ncu]: everything that needs a GPU, or the parts named, from a
-# built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32 benches with
-# cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT:
-# nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, ncu/*, logs/*.txt and summary.json. Every
-# step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the
-# root).
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [ladder] [ncu]: everything that needs a GPU, or the parts
+# named, from a built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32
+# benches with cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), the ladder
+# of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json
+# (GoogleTest), sanitizer/*.txt, bench/*.json, bench/epilogues/*.json, ncu/*, logs/*.txt and summary.json. Every step has a time limit;
+# the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the root).
 set -uo pipefail
 
 all_parts="tests sanitizer real_input bench engine ladder ncu"

@@ -13,6 +13,10 @@ inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
+inline int64_t round_up(int64_t value, int64_t step) {
+    return ceil_div(value, step) * step;
+}
+
 // Element steps of a matrix along its logical rows and columns.
 struct Strides {
     int64_t row = 0, col = 0, batch = 0;
@@ -33,6 +37,8 @@ struct Problem : carat_problem {
     // Stored K of an operand: K, or 2*ceil(K/4) of a 2:4 sparse one.
     int64_t a_cols() const { return sparsity == CARAT_SPARSE_A_24 ? 2 * ceil_div(k, 4) : k; }
     int64_t b_rows() const { return sparsity == CARAT_SPARSE_B_24 ? 2 * ceil_div(k, 4) : k; }
+    // Matrices of a batch; 1 without one.
+    int64_t entries() const { return mode == CARAT_SINGLE ? 1 : batch; }
     bool has_c() const { return c.dtype != CARAT_NONE; }
     bool empty() const { return m == 0 || n == 0 || batch == 0 || d_cols() == 0; }
 

@@ -241,7 +241,7 @@ void group_pieces(const Problem& p, const int32_t* sizes, std::vector<Piece>& pi
 
 void list_pieces(const Problem& p, const carat_operands& o, std::vector<Piece>& pieces) {
     if (p.mode == CARAT_GROUPED) return group_pieces(p, o.group_sizes, pieces);
-    const int64_t count = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t count = p.entries();
     pieces.reserve(size_t(count));
     for (int64_t i = 0; i < count; ++i) pieces.push_back({i, 0, p.m, 0, p.k, 0});
 }

@@ -18,10 +18,6 @@ constexpr int64_t kLine = 64;           // 128 bytes: a box's row then lies in o
 constexpr size_t kCopyAlignment = 256;  // bytes, of each copy
 constexpr int kThreads = 256, kBlocksPerUnit = 4;
 
-int64_t round_up(int64_t value, int64_t step) {
-    return ceil_div(value, step) * step;
-}
-
 // Of an operand: extents along its lines and across them, and its place among the operands of an execution.
 struct Side {
     carat_matrix Problem::*matrix;
@@ -35,7 +31,7 @@ std::vector<Side> sides(const Problem& p) {
 }
 
 int64_t batch_of(const Problem& p, const carat_matrix& x) {
-    return p.mode == CARAT_SINGLE || x.batch_stride == 0 ? 1 : p.batch;
+    return x.batch_stride == 0 ? 1 : p.entries();
 }
 
 bool is_odd(const Problem& p, const carat_matrix& x) {
@@ -113,7 +109,11 @@ class AlignedExecutable final : public Executable {
 
 bool can_align(const Problem& p) {
     const bool plain = p.mode == CARAT_SINGLE || p.mode == CARAT_BATCHED;
-    return plain && !p.empty() && bits(p.a.dtype) == 16 && bits(p.b.dtype) == 16 && (is_odd(p, p.a) || is_odd(p, p.b));
+    // The copy engine has no coordinates beyond.
+    const auto has_coordinates = [](const Side& side) { return side.length <= INT32_MAX && side.lines <= INT32_MAX; };
+    const std::vector<Side> both = sides(p);
+    return plain && !p.empty() && bits(p.a.dtype) == 16 && bits(p.b.dtype) == 16 &&
+           (is_odd(p, p.a) || is_odd(p, p.b)) && std::all_of(both.begin(), both.end(), has_coordinates);
 }
 
 Problem align_operands(const Problem& p) {

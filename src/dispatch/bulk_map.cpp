@@ -42,18 +42,17 @@ std::optional<cuda::TensorMapDesc> store_map(const Problem& p) {
     const bool row_major = p.d.order == CARAT_ROW_MAJOR;
     const int64_t length = row_major ? p.d_cols() : p.m;
     if ((!row_major && element != 2) || length * element % 16 != 0) return std::nullopt;
-    const cuda::TensorMapDesc desc = bulk_map(p.d, {p.m, p.d_cols()}, p.mode == CARAT_SINGLE ? 1 : p.batch,
-                                              row_major ? uint32_t(128 / element) : 64, 64);
+    const cuda::TensorMapDesc desc =
+        bulk_map(p.d, {p.m, p.d_cols()}, p.entries(), row_major ? uint32_t(128 / element) : 64, 64);
     if (!takes_bulk(desc)) return std::nullopt;
     return desc;
 }
 
 std::optional<cuda::TensorMapDesc> residual_map(const Problem& p) {
+    if (!p.has_c() || p.epilogue.gate != CARAT_GATE_NONE || bits(p.c.dtype) != bits(p.d.dtype)) return std::nullopt;
     const std::optional<cuda::TensorMapDesc> d = store_map(p);
-    if (!d || !p.has_c() || p.epilogue.gate != CARAT_GATE_NONE || bits(p.c.dtype) != bits(p.d.dtype))
-        return std::nullopt;
-    const cuda::TensorMapDesc desc =
-        bulk_map(p.c, {p.m, p.n}, p.mode == CARAT_SINGLE ? 1 : p.batch, d->box[0], d->box[1]);
+    if (!d) return std::nullopt;
+    const cuda::TensorMapDesc desc = bulk_map(p.c, {p.m, p.n}, p.entries(), d->box[0], d->box[1]);
     if (!takes_bulk(desc)) return std::nullopt;
     return desc;
 }

@@ -42,7 +42,7 @@ shared::GemmParams make_params(const Problem& problem) {
     params.m = problem.m;
     params.n = problem.n;
     params.k = problem.k;
-    params.batch = problem.mode == CARAT_SINGLE ? 1 : problem.batch;
+    params.batch = problem.entries();
     params.a_strides = strided(problem.a);
     params.b_strides = strided(problem.b);
     if (problem.has_c()) params.c_strides = strided(problem.c);

@@ -104,7 +104,7 @@ int64_t tile_cols(const Problem& p, const Config& config) {
 }
 
 int64_t tile_count(const Problem& p, const Config& config) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t batch = p.entries();
     return ceil_div(p.m, config.bm) * ceil_div(p.d_cols(), config.bn) * batch;
 }
 

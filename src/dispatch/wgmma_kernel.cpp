@@ -11,7 +11,6 @@
 namespace carat {
 namespace {
 
-constexpr int64_t kStripRows = 64;      // of D: one wgmma
 constexpr int64_t kLineBytes = 128;     // kStageDepth elements of 16 bits
 constexpr int64_t kBoxesBytes = 16384;  // kStoreBytes of kernels/store/box_layout.cuh
 constexpr int kRegistersOfAll = 512;  // of the threads of the same number in the four warpgroups that a block may have
@@ -37,7 +36,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
                        const Target& target, const BulkMaps& maps) {
     const int cluster_m = std::max(config.cluster_m, 1), cluster_n = std::max(config.cluster_n, 1);
     const int blocks = cluster_m * cluster_n;
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t batch = p.entries();
     const int64_t clusters =
         ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.d_cols(), tile_cols(p, config) * cluster_n) * batch;
     const int64_t most = family.specialized ? target.units / blocks : kMaxGridX;
@@ -88,7 +87,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
 }  // namespace
 
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t batch = p.entries();
     const int parts_a = std::max(config.cluster_n, 1);
     const int parts_b = std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
     const cuda::TensorMapDesc a =

@@ -7,6 +7,7 @@
 
 namespace carat {
 
+inline constexpr int kStripRows = 64;   // of D: one wgmma
 inline constexpr int kStageDepth = 64;  // of K: 128 bytes, the swizzle's period
 
 // How a family runs its configurations.

@@ -90,7 +90,7 @@ bool suits(const Problem& p, const Config& c) {
 }  // namespace
 
 int64_t ws_clusters(const Problem& p, const Config& c) {
-    const int64_t batch = p.mode == CARAT_SINGLE ? 1 : p.batch;
+    const int64_t batch = p.entries();
     return ceil_div(p.m, c.bm * c.cluster_m) * ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n) * batch;
 }
 

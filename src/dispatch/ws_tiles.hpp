@@ -11,7 +11,6 @@
 namespace carat {
 
 inline constexpr const char* kWsFamily = "sm90_ws";
-inline constexpr int kStripRows = 64;  // of D: one wgmma
 
 // How a block divides a configuration's tile.
 WgmmaBlock ws_block(const Config& config);

@@ -24,10 +24,6 @@ constexpr int kWarp = 32, kQuarters = 4;  // an SM is four parts with registers 
 constexpr int kRegisterUnit = 256;        // registers are given to a warp in such units
 constexpr int64_t kSharedUnit = 128;
 
-int64_t round_up(int64_t value, int64_t unit) {
-    return ceil_div(value, unit) * unit;
-}
-
 }  // namespace
 
 Occupancy occupancy_of(const BlockNeeds& needs, const Target& target) {

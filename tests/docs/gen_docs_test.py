@@ -141,6 +141,29 @@ class GenDocs(unittest.TestCase):
             (folder / "s.json").write_text(json.dumps({**BENCH, "results": [{**RESULT, "peers": peers}]}))
             self.assertEqual(gen_docs.suite(LISTING, self.root, "h200/s.json brief"), "No peer is timed here yet.\n")
 
+    def test_beside_the_plain_one(self):
+        folder = self.root / "bench" / "results" / "h200" / "e"
+        folder.mkdir(parents=True)
+        plain = {**RESULT, "m": 128, "n": 128, "k": 256, "us": 10.0, "epilogue": None, "peers": None}
+        for name, result in (("0", plain), ("1", {**plain, "epilogue": "silu", "us": 11.0}), ("2", {**plain, "us": 20.0}), ("3", {**plain, "k": 257, "us": 50.0})):
+            (folder / f"{name}.json").write_text(json.dumps({**BENCH, "results": [result]}))
+        text = gen_docs.beside(LISTING, self.root, "h200/e")
+        self.assertNotIn("cuBLASLt", text)
+        self.assertEqual([line.split(" | ")[-1] for line in text.splitlines()[-4:]], ["1.00 |", "1.10 |", "1.00 |", "2.50 |"])
+        (folder / "3.json").write_text(json.dumps({**BENCH, "results": [{**plain, "k": 257, "us": 50.0, "peers": {"cublaslt": {"us": 60.0}}}]}))
+        self.assertTrue(gen_docs.beside(LISTING, self.root, "h200/e").rstrip().endswith("| 50 | 2.50 | 60 |"))
+
+    def test_passes(self):
+        folder = self.root / "bench" / "results"
+        folder.mkdir(parents=True)
+        one = {"m": 1, "n": 2, "k": 3}
+        results = [{**one, "predicted_us": 1, "us_of_passes": [11, 11, None]}, {**one, "predicted_us": 2, "us_of_passes": [10, 10, 10]},
+                   {**one, "k": 4, "predicted_us": 5, "us_of_passes": [9, 11]}]
+        (folder / "p.json").write_text(json.dumps({"results": results}))
+        self.assertEqual(gen_docs.passes(LISTING, self.root, "p.json"),
+                         "From `bench/results/p.json`: over 2 problems the configuration of the least predicted time is 5.0 % slower than the best "
+                         "measured one on average, 10.0 % at most; times of one configuration scatter by 3.3 %.\n")
+
 
 if __name__ == "__main__":
     unittest.main()

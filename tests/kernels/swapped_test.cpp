@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "cpu/threads.hpp"
+#include "dispatch/aligned.hpp"
 #include "dispatch/rows_cpu.hpp"
 #include "dispatch/rows_ws.hpp"
 #include "dispatch/runtime.hpp"
@@ -85,6 +88,14 @@ TEST(Aligned, IsACandidateThatTheRowHas) {
     Config config = kRowWs.candidates(p, h200).front();
     EXPECT_TRUE(config.aligned);
     EXPECT_FALSE(kRowWs.has(make_problem({CARAT_BF16, CARAT_BF16}, 4096, 4096, 4096, "nt"), config, h200));
+}
+
+// The engine's coordinates are of 31 bits, and so are the elements of a line that a warp copies.
+TEST(Aligned, NotLinesOf2To31Elements) {
+    const int64_t beyond = (int64_t(1) << 31) + 1;
+    EXPECT_TRUE(can_align(make_problem({CARAT_BF16, CARAT_BF16}, 1, 1, INT32_MAX, "nt")));
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, beyond}, {beyond, 1, 9}, {1, beyond, 9}})
+        EXPECT_FALSE(can_align(make_problem({CARAT_BF16, CARAT_BF16}, m, n, k, "nt"))) << m << " " << n << " " << k;
 }
 
 // A candidate's name is the problem's; what it stands for is a configuration of the swapped one.
