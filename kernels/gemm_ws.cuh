@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_ws.cuh: the Hopper kernel of Carat: one warp-specialised, persistent kernel whose parts are slots.
 //   mainloop   mainloop/stages.cuh          a ring of stages; each operand by the copy engine or by threads; wgmma
+//              mainloop/cluster_split.cuh   parts of K in the blocks of a cluster, added up through their shared memory
 //   scheduler  scheduler/raster_tiles.cuh   clusters of blocks over D in an order that suits L2
 //   epilogue   epilogue/fragment_box.cuh    what happens to an accumulator on its way to D
 //   store      store/boxes.cuh              through shared memory, in bulk or by threads
 // A producer warpgroup fills stages. The consumers multiply
-// - together (cooperative): each takes kTM x 64 rows of the block's tile, or
+// - together (cooperative): each takes kTM x 64 rows of the block's tile; or alone, for tiles of 64 rows, or
 // - in turn (kPingPong): each takes a whole tile of kTM x 64 rows, and one stores while the other multiplies. For small
 //   tiles and short K, where a tile's store is a good part of its time.
 // Nothing inside of the loop over tiles waits for the whole block.
 // It begins while the kernel before it in its stream may still run (programmatic dependent launch) and reads nothing that
-// one may write before it has ended.
+// one may write before it has ended. Where the caller promises that B is constant (weights), its first stages are on their way
+// before that (kEarlyA, kEarlyB: it may run swapped).
 #pragma once
 
 #include <epilogue/fetch_ahead.cuh>
+#include <mainloop/cluster_split.cuh>
 #include <mainloop/stages.cuh>
 #include <ptx/dependent_launch.cuh>
 #include <scheduler/raster_tiles.cuh>
@@ -21,32 +24,61 @@
 
 namespace carat_kernel {
 
-// Config: kBM = 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kConsumers,
+// Config: kBM = 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
 // kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
-// kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
+// kBulkStore, kOnceA, kOnceB, kEarlyA, kEarlyB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
+// (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
     static_assert(Config::kBM == 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers));
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
     static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
-    using Ring = Stages<Config, kConsumerStoreBytes<Config>>;
+    using Ring = Stages<Config, kConsumerStoreBytes<Config> + SplitBoxes<Config>::kBytes>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
+    using Split = ClusterSplit<Config, Ring::kStores + Config::kConsumers * kConsumerStoreBytes<Config>>;
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
+    // A lone consumer and the producer have as many as a thread can name.
+    static constexpr bool kSharesRegisters = Config::kConsumers > 1;
+    static constexpr bool kEarly = Config::kEarlyA || Config::kEarlyB;
+    static_assert(!kEarly || !Ring::kByThreads && !Config::kDeviceScalars, "alpha says whether A and B are read");
     // One a warp of each block that reads what this block loads.
     static constexpr int kReleases = (Config::kPingPong ? 1 : Config::kConsumers) * 4 * Place::kReaders;
 
+    // One thread, before the kernels before this one have ended: the first tile's stages of the operand that is constant.
+    // Gives how many stages now wait for the other one.
+    static __device__ int produce_early(const BulkGemmParams& params, const Ring& stages,
+                                        const RasterTiles<Config>& tiles, StepRange steps, const Place& place) {
+        if (tiles.first() >= tiles.count()) return 0;
+        const RasterTile tile = tiles.at(tiles.first());
+        const int count = steps.count < Config::kStages ? steps.count : Config::kStages;
+#pragma unroll 1
+        for (int step = 0; step < count; ++step) {
+            barrier_arrive_expect(stages.full(step), params.stage_bytes);
+            ask_for_stage<Config, Config::kEarlyA, Config::kEarlyB>(params, stages, step, tile, steps.first + step,
+                                                                    place);
+        }
+        return count;
+    }
+
+    // early: the first stages that have their constant operand.
     static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
-                                   int steps, const Place& place) {
+                                   StepRange steps, const Place& place, int early) {
         if (!Ring::kByThreads && threadIdx.x != 0) return;
         RingPosition<Config::kStages> at;
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             const RasterTile tile = tiles.at(index);
 #pragma unroll 1  // its 24 registers do not hold four turns at once
-            for (int step = 0; step < steps; ++step, at.advance()) {
+            for (int step = 0; step < steps.count; ++step, at.advance()) {
+                if (kEarly && early > 0) {
+                    --early;
+                    ask_for_stage<Config, !Config::kEarlyA, !Config::kEarlyB>(params, stages, at.stage, tile,
+                                                                              steps.first + step, place);
+                    continue;
+                }
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage(params, stages, at.stage, tile, step, place);
+                fill_stage(params, stages, at.stage, tile, steps.first + step, place);
             }
         }
     }
@@ -84,7 +116,8 @@ struct GemmWs {
             }
             float accumulators[Config::kTM][Config::kBN / 2];
             multiply_tile<Config>(accumulators, stages, at, steps, row, release, begun, pass_turn);
-            Boxes::store_tile(params, scalars, accumulators, tile, row, c);
+            Split::add_up(accumulators, stages.sums(0), place, consumer, c.tiles);
+            Boxes::store_tile(params, scalars, accumulators, tile, row, c, owned_boxes<Split>(place));
             ++c.tiles;
         }
         Boxes::finish();
@@ -102,6 +135,7 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
         if (Config::kBulkC)
             for (int box = 0; box < kStoreBoxes * Config::kConsumers; ++box)
                 barrier_init(stages.coming_c(0) + box * kBarrierBytes, 1);
+        Kernel::Split::init_barriers(stages.sums(0));
         stages.init_barriers(Kernel::kReleases);
         if (Config::kBulkA) bulk_prefetch(params.a_map);
         if (Config::kBulkB) bulk_prefetch(params.b_map);
@@ -110,18 +144,24 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     }
     start_together<Config>();
     let_next_kernel_start();
+    const RasterTiles<Config> tiles(params.walk, place);
+    int early = 0;
+    if constexpr (Kernel::kEarly)
+        if (threadIdx.x == 0) {
+            const int steps = step_count(params, load_scalars<Config>(params.epilogue));
+            early = Kernel::produce_early(params, stages, tiles, part_of<Config::kClusterK>(steps, place.part), place);
+        }
     wait_for_kernels_before();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const int steps = step_count(params, scalars);
-    const RasterTiles<Config> tiles(params.walk, place);
+    const StepRange steps = part_of<Config::kClusterK>(step_count(params, scalars), place.part);
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
-        shrink_registers<Config::kProducerRegisters>();
-        Kernel::produce(params, stages, tiles, steps, place);
+        if constexpr (Kernel::kSharesRegisters) shrink_registers<Config::kProducerRegisters>();
+        Kernel::produce(params, stages, tiles, steps, place, early);
     } else {
-        grow_registers<Config::kConsumerRegisters>();
-        Kernel::consume(params, stages, tiles, steps, place, scalars, consumer);
+        if constexpr (Kernel::kSharesRegisters) grow_registers<Config::kConsumerRegisters>();
+        Kernel::consume(params, stages, tiles, steps.count, place, scalars, consumer);
     }
     end_together<Config>();
 }

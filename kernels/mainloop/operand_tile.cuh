@@ -23,8 +23,8 @@ struct OperandTile {
     static constexpr int kBoxBytes = 64 * kLineBytes;  // MN-major
 
     // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
-    // operand; for this block or, of several parts, for every block of the cluster in `mask`.
-    template <int kParts, int kPieces>
+    // operand; for this block or, of several parts, for every block of the cluster in `mask`. kOnce: nobody reads it again.
+    template <int kParts, bool kOnce = false, int kPieces>
     __device__ static void load(unsigned to, const BulkMap& map, unsigned barrier, const int (&rows)[kPieces], int k,
                                 int batch, int part, unsigned short mask) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
@@ -40,7 +40,7 @@ struct OperandTile {
                 const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
                 const int x = kKMajor ? k : row, y = kKMajor ? row : k;
                 if constexpr (kParts == 1)
-                    bulk_load(line, map, barrier, x, y, batch);
+                    bulk_load<kOnce>(line, map, barrier, x, y, batch);
                 else
                     bulk_load_multicast(line, map, barrier, x, y, batch, mask);
             }

@@ -48,6 +48,11 @@ struct Stages {
         return turn(Config::kPingPong ? Config::kConsumers : 0) + consumer * kStoreBoxes * kBarrierBytes;
     }
 
+    // Of a consumer whose tile's parts of K lie in several blocks (mainloop/cluster_split.cuh): two.
+    __device__ unsigned sums(int consumer) const {
+        return turn(Config::kPingPong ? Config::kConsumers : 0) + consumer * 2 * kBarrierBytes;
+    }
+
     // One thread. releases: how many arrivals empty a stage.
     __device__ void init_barriers(int releases) const {
         for (int stage = 0; stage < Config::kStages; ++stage) {
@@ -58,24 +63,25 @@ struct Stages {
     }
 };
 
-// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it.
-template <class Config, class Ring, class Tile>
+// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it, or of one of them.
+// What no other block asks for (kOnceA, kOnceB) need not stay in L2.
+template <class Config, bool kOfA = true, bool kOfB = true, class Ring, class Tile>
 __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
                               const ClusterPlace<Config>& place) {
     const unsigned full = stages.full(stage);
     const int depth = step * kTileDepth;
     // A batch stride of 0 is a map of one matrix.
-    if constexpr (Config::kBulkA) {
+    if constexpr (Config::kBulkA && kOfA) {
         const int rows[] = {static_cast<int>(tile.row)};
-        Ring::TileA::template load<Config::kClusterN>(stages.a(stage), params.a_map, full, rows, depth,
+        Ring::TileA::template load<Config::kClusterN, Config::kOnceA>(stages.a(stage), params.a_map, full, rows, depth,
                                                       params.a_strides.batch ? static_cast<int>(tile.batch) : 0,
                                                       place.col, place.same_row());
     }
-    if constexpr (Config::kBulkB) {
+    if constexpr (Config::kBulkB && kOfB) {
         int cols[kPiecesOfB<Config>];
         for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
-        Ring::TileB::template load<Config::kClusterM>(stages.b(stage), params.b_map, full, cols, depth,
+        Ring::TileB::template load<Config::kClusterM, Config::kOnceB>(stages.b(stage), params.b_map, full, cols, depth,
                                                       params.b_strides.batch ? static_cast<int>(tile.batch) : 0,
                                                       place.row, place.same_col());
     }
@@ -123,12 +129,12 @@ __device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int
                            const ClusterPlace<Config>& place = {}) {
     const unsigned full = stages.full(stage);
     if constexpr (!Ring::kByThreads) {
-        barrier_arrive_expect(full, Ring::kBulkBytes);
-        ask_for_stage(params, stages, stage, tile, step, place);
+        barrier_arrive_expect(full, params.stage_bytes);
+        ask_for_stage<Config>(params, stages, stage, tile, step, place);
     } else {
         if (Ring::kBulkBytes > 0 && threadIdx.x == 0) {
-            barrier_expect(full, Ring::kBulkBytes);
-            ask_for_stage(params, stages, stage, tile, step, place);
+            barrier_expect(full, params.stage_bytes);
+            ask_for_stage<Config>(params, stages, stage, tile, step, place);
         }
         copy_stage<Config>(params, stages, stage, tile, step);
         barrier_arrive(full);
@@ -140,7 +146,7 @@ template <class Config, class Ring>
 __device__ void release_stage(const Ring& stages, int stage, const ClusterPlace<Config>& place) {
     using Place = ClusterPlace<Config>;
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-    if constexpr (Place::kBlocks == 1) {
+    if constexpr (Place::kReaders == 1) {
         if (lane == 0) barrier_arrive(stages.empty(stage));
     } else {
         if (lane < Place::kReaders) barrier_arrive_at(stages.empty(stage), place.reader(lane));
@@ -150,6 +156,17 @@ __device__ void release_stage(const Ring& stages, int stage, const ClusterPlace<
 // Stages of a tile.
 __device__ inline int step_count(const GemmParams& params, const Scalars& scalars) {
     return static_cast<int>((depth_of(params, scalars) + kTileDepth - 1) / kTileDepth);
+}
+
+// Of the stages of a tile those of one of kParts blocks: as many in each as whole stages allow, in some none where there are few.
+struct StepRange {
+    int first, count;
+};
+template <int kParts>
+__device__ StepRange part_of(int steps, int part) {
+    if (kParts == 1) return {0, steps};
+    const int first = static_cast<int>(i64(steps) * part / kParts);
+    return {first, static_cast<int>(i64(steps) * (part + 1) / kParts) - first};
 }
 
 template <int kBlocks, int kElements>

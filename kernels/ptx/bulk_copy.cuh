@@ -15,7 +15,21 @@ __device__ inline void bulk_prefetch(const BulkMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-__device__ inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
+// kOnce: its lines of L2 are the first to go, so that what is read again stays.
+template <bool kOnce = false>
+__device__ void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
+    if constexpr (kOnce) {
+        asm volatile(
+            "{\n"
+            ".reg .b64 policy;\n"
+            "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+            " [%0], [%1, {%3, %4, %5}], [%2], policy;\n"
+            "}" ::"r"(to),
+            "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+            : "memory");
+        return;
+    }
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
         " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster_place.cuh: where a block stands in its cluster of kClusterM x kClusterN blocks, which take neighbouring tiles:
-// blocks of one row of the cluster need the same tile of A, blocks of one column the same tile of B. Each loads its part of
-// both for all who need it, and so each writes to the shared memory of its row and its column.
+// cluster_place.cuh: where a block stands in its cluster, of which there are two kinds.
+// - kClusterM x kClusterN blocks take neighbouring tiles: blocks of one row of the cluster need the same tile of A, blocks of
+//   one column the same tile of B. Each loads its part of both for all who need it, and so each writes to the shared memory of
+//   its row and its column.
+// - kClusterK blocks take parts of K of one tile and share no operand (mainloop/cluster_split.cuh).
 #pragma once
 
 #include <ptx/block.cuh>
@@ -10,12 +12,14 @@ namespace carat_kernel {
 
 template <class Config>
 struct ClusterPlace {
-    static constexpr int kM = Config::kClusterM, kN = Config::kClusterN, kBlocks = kM * kN;
+    static constexpr int kM = Config::kClusterM, kN = Config::kClusterN, kK = Config::kClusterK, kBlocks = kM * kN * kK;
+    static_assert(kK == 1 || kM * kN == 1, "parts of K share no operand");
     static constexpr int kReaders = kM + kN - 1;  // blocks that read what this one loads, itself among them
 
     int row, col;
+    int part;  // of K
 
-    __device__ explicit ClusterPlace(int rank) : row(rank % kM), col(rank / kM) {}
+    __device__ explicit ClusterPlace(int rank) : row(rank % kM), col(rank / kM % kN), part(rank / (kM * kN)) {}
     __device__ ClusterPlace() : ClusterPlace(kBlocks > 1 ? cluster_rank() : 0) {}
 
     // Blocks that share this one's tile of A, and of B.

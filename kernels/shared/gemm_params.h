@@ -68,6 +68,7 @@ struct TileWalk {
 struct BulkGemmParams : GemmParams {
     BulkMap a_map, b_map, c_map, d_map;
     TileWalk walk;
+    unsigned stage_bytes;  // that the copy engine brings into a stage of a block: boxes end where an operand has fewer rows than a tile
 };
 
 // Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple

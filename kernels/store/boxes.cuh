@@ -64,6 +64,22 @@ struct ComingC {
     int tiles = 0;
 };
 
+// All boxes of a tile, in their order. Where blocks share a tile (mainloop/cluster_split.cuh), each has some.
+struct AllBoxes {
+    __device__ bool owns(int, int) const { return true; }
+    __device__ static int turn_of(int box) { return box; }
+};
+template <class Split>
+struct OwnedBoxes {
+    const typename Split::Place& place;
+    __device__ bool owns(int consumer, int box) const { return Split::owns(place, consumer, box); }
+    __device__ static int turn_of(int box) { return Split::turn_of(box); }
+};
+template <class Split>
+__device__ OwnedBoxes<Split> owned_boxes(const typename Split::Place& place) {
+    return {place};
+}
+
 // What the stores of a consumer take of shared memory.
 template <class Config>
 constexpr int kConsumerStoreBytes = kStoreBytes + TileBias<Config>::kBytes;
@@ -94,11 +110,11 @@ class StoreBoxes {
     // `tile`: of the whole block; `row`: the first of this warpgroup's kStrips x 64 rows in it. Destroys the accumulators.
     // A short epilogue is unrolled over all boxes. A long one is not (four copies of erfc are tens of kilobytes of code): its
     // loops always take the first accumulators and move the others up, for registers cannot be indexed, which
-    // costs a tile some 1000 clocks.
-    template <int kStrips, class Tile>
+    // costs a tile some 1000 clocks. `mine`: the boxes that this block stores.
+    template <int kStrips, class Tile, class Mine = AllBoxes>
     __device__ static void store_tile(const BulkGemmParams& params, const Scalars& scalars,
                                       float (&accumulators)[kStrips][Config::kBN / 2], const Tile& tile, int row,
-                                      const ComingC& c = {}) {
+                                      const ComingC& c = {}, const Mine& mine = {}) {
         static_assert(kStrips == Config::kTM);
         constexpr int kStrip = Config::kBN / 2, kBox = Values::kAccumulators, kCount = Values::kCount;
         constexpr bool kMoves = !Values::kShort && Values::kWhole;
@@ -117,7 +133,8 @@ class StoreBoxes {
                                         static_cast<int>(tile.batch), 64, cols};
                 const int at = (Values::kShort ? strip * kStrip : 0) + (kMoves ? 0 : across * kBox);
                 const int index = strip * kCount + across;
-                store_box(params, scalars, largest, all + at, place, index, thread, c);
+                if (mine.owns(static_cast<int>(thread / kWarpgroupThreads) - 1, index))
+                    store_box(params, scalars, largest, all + at, place, index, mine.turn_of(index), thread, c);
                 if (brings_c(scalars) && index + kStoreBoxes < kBoxes && thread % kWarpgroupThreads == 0) {
                     bulk_store_wait_read<0>();
                     ask_for_box(params, tile, row, index + kStoreBoxes, c);
@@ -184,13 +201,14 @@ class StoreBoxes {
         barrier_wait(c.barriers + box * kBarrierBytes, (c.tiles * a_tile + index / kStoreBoxes) % 2);
     }
 
-    // d: the box's accumulators; index: of the box in the tile.
+    // d: the box's accumulators; index: of the box in the tile; turn: among those of the tile that this block stores.
     __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
-                                     float* d, BoxPlace place, int index, unsigned thread_of_block, const ComingC& c) {
+                                     float* d, BoxPlace place, int index, int turn, unsigned thread_of_block,
+                                     const ComingC& c) {
         const unsigned consumer = thread_of_block / kWarpgroupThreads - 1;
         const unsigned thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
         const bool leader = thread == 0, whole = place.cols == Values::kCols;
-        char* const box = box_at(consumer, index);
+        char* const box = box_at(consumer, turn);
         const int blocks = place.cols * Values::kBlocks / Values::kCols;
         const FragmentBox<Config> values = {params,
                                             scalars,
@@ -209,7 +227,7 @@ class StoreBoxes {
         } else {
             // At a tile's begin all boxes: how many the tile before had may be odd.
             if (Config::kBulkStore && leader)
-                index == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
+                turn == 0 ? bulk_store_wait_read<0>() : bulk_store_wait_read<kStoreBoxes - 1>();
             named_barrier<kWarpgroupThreads>(static_cast<int>(consumer) + 1);  // the box is free
         }
         fill_box<Config>(d, blocks, box, thread);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.cpp: a configuration's name and back. The name is read from its end, since the family is free text with
-// underscores: FAMILY_A_B_D_LAYOUT_BMxBNxBK[_tTMxTN][_sSTAGES][_cCMxCN][_kSPLITS]
+// underscores: FAMILY_A_B_D_LAYOUT_BMxBNxBK[_tTMxTN][_sSTAGES][_cCMxCN][_kPARTSFORM]
 // [_pp][_rmSTRIP | _rnSTRIP][_aligned][_swap].
 #include "dispatch/config.hpp"
 
@@ -36,6 +36,14 @@ bool parse_numbers(std::string_view text, std::initializer_list<int*> values) {
     return true;
 }
 
+// "4c": parts and the letter of their form.
+bool parse_split(std::string_view text, Config& config) {
+    config.split_form = SplitForm(text.back());
+    const bool known = config.split_form == SplitForm::cluster || config.split_form == SplitForm::serial ||
+                       config.split_form == SplitForm::workspace;
+    return known && parse_int(text.substr(0, text.size() - 1), config.split_k);
+}
+
 bool parse_suffix(std::string_view part, Config& config) {
     if (part.size() < 2) return false;
     const std::string_view rest = part.substr(1);
@@ -50,7 +58,7 @@ bool parse_suffix(std::string_view part, Config& config) {
         case 'c':
             return parse_numbers(rest, {&config.cluster_m, &config.cluster_n});
         case 'k':
-            return parse_int(rest, config.split_k);
+            return parse_split(rest, config);
         case 'p':
             return config.pingpong = rest == "p";
         case 'r': {
@@ -94,7 +102,7 @@ std::string Config::name() const {
     if (tm) text += fmt::format("_t{}x{}", tm, tn);
     if (stages) text += fmt::format("_s{}", stages);
     if (cluster_m) text += fmt::format("_c{}x{}", cluster_m, cluster_n);
-    if (split_k) text += fmt::format("_k{}", split_k);
+    if (split_k) text += fmt::format("_k{}{}", split_k, char(split_form));
     if (pingpong) text += "_pp";
     if (strip) text += fmt::format("_r{}{}", strip > 0 ? 'm' : 'n', std::abs(strip));
     if (aligned) text += "_aligned";
@@ -107,7 +115,7 @@ Result<Config> Config::parse(std::string_view name) {
     if (parse_into(split(name, '_'), config) && config.name() == name) return config;
     return fail(CARAT_INVALID_VALUE,
                 "'{}' is no configuration name: it must read FAMILY_A_B_D_LAYOUT_BMxBNxBK with optional _tTMxTN "
-                "_sSTAGES _cCMxCN _kSPLITS _pp _rmSTRIP _rnSTRIP _aligned _swap",
+                "_sSTAGES _cCMxCN _kPARTS(c|s|w) _pp _rmSTRIP _rnSTRIP _aligned _swap",
                 name);
 }
 

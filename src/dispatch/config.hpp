@@ -12,6 +12,14 @@
 
 namespace carat {
 
+// How the partial sums of a K that is split over blocks come together. The letter is that of the name.
+enum class SplitForm : char {
+    none = 0,
+    cluster = 'c',    // in a cluster, through distributed shared memory
+    serial = 's',     // one block after the other adds to sums in the workspace
+    workspace = 'w',  // all into the workspace, and a second kernel adds them up
+};
+
 struct Config {
     std::string family;  // "v0_naive", "v1_shared", "cpu_fast_avx512", "cpu_reference"
     carat_dtype a = CARAT_NONE, b = CARAT_NONE, d = CARAT_NONE;
@@ -20,14 +28,15 @@ struct Config {
     int tm = 0, tn = 0;                // register tile of a thread; 0: unused
     int stages = 0;                    // pipeline stages; 0: unused
     int cluster_m = 0, cluster_n = 0;  // thread-block cluster; 0: unused
-    int split_k = 0;                   // splits of K; 0: unused
+    int split_k = 0;                   // parts of K; 0: unused
+    SplitForm split_form = SplitForm::none;
     bool pingpong = false;             // consumers take whole tiles in turn
     // Tiles across a strip of the order in which clusters take them: above 0 rows of tiles, below 0 columns; 0: unused.
     int strip = 0;
     bool aligned = false;  // operands are copied to pitches of 16 bytes first
     bool swapped = false;  // computes D^T = B^T A^T: the tile and the cluster are of D^T
 
-    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_aligned"] [+ "_swap"]
+    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4c"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_aligned"] [+ "_swap"]
     std::string name() const;
     static Result<Config> parse(std::string_view name);
     bool operator==(const Config&) const = default;

@@ -6,6 +6,7 @@
 #include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/runtime.hpp"
+#include "shared/cluster_split.h"
 #include "shared/tile_walk.h"
 
 namespace carat {
@@ -19,9 +20,34 @@ const char* text(bool value) {
     return value ? "true" : "false";
 }
 
+// In how many boxes a block's tile of A comes, each for one block of a row of the cluster; and its tile of B.
+int parts_of_a(const Config& config) {
+    return std::max(config.cluster_n, 1);
+}
+int parts_of_b(const Problem& p, const Config& config) {
+    return std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
+}
+
+// Rows of a box: where an operand has fewer than a tile that comes in one box, its own. The copy engine takes 5 clocks and more
+// for a row that lies outside of an operand.
+int box_rows(int64_t extent, int tile_rows, int parts) {
+    return parts == 1 ? int(std::clamp<int64_t>(extent, 1, tile_rows)) : tile_rows / parts;
+}
+
+// What the copy engine brings into a stage of a block.
+unsigned stage_bytes(const Problem& p, const Config& config, const BulkMaps& maps) {
+    const auto bytes_of = [](bool k_major, int rows, int parts, int64_t extent) {
+        const int64_t lines = !k_major ? ceil_div(rows, 64) * 64 : parts == 1 ? box_rows(extent, rows, 1) : rows;
+        return unsigned(lines * kLineBytes);
+    };
+    return (maps.a ? bytes_of(p.a.order == CARAT_ROW_MAJOR, config.bm, parts_of_a(config), p.m) : 0) +
+           (maps.b ? bytes_of(p.b.order == CARAT_COL_MAJOR, config.bn, parts_of_b(p, config), p.n) : 0);
+}
+
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
 std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
     if (block.consumers == 3) return {24, 160};
+    if (block.consumers == 1) return {0, 0};  // not shared: 256 threads have 255 each
     const int producer = by_threads ? 136 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
@@ -35,7 +61,7 @@ bool is_staged(const Problem& p) {
 CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily& family, const WgmmaBlock& block,
                        const Target& target, const BulkMaps& maps) {
     const int cluster_m = std::max(config.cluster_m, 1), cluster_n = std::max(config.cluster_n, 1);
-    const int blocks = cluster_m * cluster_n;
+    const int parts = parts_in_cluster(config), blocks = cluster_m * cluster_n * parts;
     const int64_t batch = p.entries();
     const int64_t clusters =
         ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.d_cols(), tile_cols(p, config) * cluster_n) * batch;
@@ -68,6 +94,12 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     number("kConsumers", block.consumers);
     number("kFillThreads", family.specialized ? 128 : 256);
     if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
+    number("kClusterK", parts);
+    // What one tile alone reads is not read again.
+    constant("kOnceA", text(family.production && p.d_cols() <= tile_cols(p, config)));
+    constant("kOnceB", text(family.production && p.m <= config.bm));
+    constant("kEarlyA", "false");
+    constant("kEarlyB", "false");
     if (!config.tm) number("kTM", block.strips);
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));
@@ -81,19 +113,22 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     }
     kernel.must_not_spill = family.production;
     if (maps.a || maps.b || maps.d) kernel.bulk = maps;
+    kernel.stage_bytes = stage_bytes(p, config, maps);
     return kernel;
 }
 
 }  // namespace
 
+int parts_in_cluster(const Config& config) {
+    return config.split_form == SplitForm::cluster ? config.split_k : 1;
+}
+
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     const int64_t batch = p.entries();
-    const int parts_a = std::max(config.cluster_n, 1);
-    const int parts_b = std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
     const cuda::TensorMapDesc a =
-        operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, config.bm / parts_a);
-    const cuda::TensorMapDesc b =
-        operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, config.bn / parts_b);
+        operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, box_rows(p.m, config.bm, parts_of_a(config)));
+    const cuda::TensorMapDesc b = operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR,
+                                              box_rows(p.n, config.bn, parts_of_b(p, config)));
     BulkMaps maps;
     if (takes_bulk(a)) maps.a = a;
     if (takes_bulk(b)) maps.b = b;
@@ -108,10 +143,18 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
     return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
 }
 
+// SplitBoxes of kernels/mainloop/cluster_split.cuh: what a consumer receives, and its two barriers.
+int64_t exchange_bytes(const Problem& p, const Config& config, const WgmmaBlock& block) {
+    const int parts = parts_in_cluster(config);
+    if (parts == 1) return 0;
+    const int box_cols = 128 * 8 / bits(p.d.dtype), boxes = block.strips * int(ceil_div(config.bn, box_cols));
+    return carat_shared::exchange_bytes(boxes, std::min(config.bn, box_cols) / 2, parts) + 16;
+}
+
 int64_t store_bytes(const Problem& p, const Config& config, const WgmmaBlock& block, bool bulk_c) {
     const carat_bias along = p.epilogue.bias;
     const int64_t bias = along == CARAT_BIAS_N ? config.bn : along == CARAT_BIAS_M ? kStripRows * block.strips : 0;
-    return kBoxesBytes + (bulk_c ? 16 : 0) + bias * 4;
+    return kBoxesBytes + (bulk_c ? 16 : 0) + bias * 4 + exchange_bytes(p, config, block);
 }
 
 bool threads_can_copy(const Problem& p, const Config& config, const WgmmaBlock& block) {
@@ -133,9 +176,10 @@ struct Substitute {
 Substitute copied_by_threads(const Problem& p, const Config& config, const WgmmaBlock& block) {
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
+    other.config.split_k = 0, other.config.split_form = SplitForm::none;
     if (threads_can_copy(p, config, block)) return other;
     other.block = {};
-    other.config.bm = 128, other.config.bn = std::min(config.bn, 128) / 64 * 64;
+    other.config.bm = 128, other.config.bn = std::max(std::min(config.bn, 128) / 64 * 64, 64);
     if (other.config.tm) other.config.tm = 1;
     other.config.pingpong = false;
     return other;
@@ -146,7 +190,7 @@ Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config
     std::vector<CudaKernel> kernels;
     BulkMaps maps = bulk_maps(p, config, family.specialized);
     const bool bulk = maps.a && maps.b;
-    if (bulk && family.production) maps.c = residual_map(p);
+    if (bulk && family.production && parts_in_cluster(config) == 1) maps.c = residual_map(p);
     if (bulk) kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
     const auto [other, other_block] = copied_by_threads(p, config, block);
     // Also for a C at an odd address: threads read it with registers that large tiles do not leave.

@@ -25,6 +25,9 @@ struct WgmmaBlock {
     bool pingpong = false;
 };
 
+// Blocks of a cluster that take parts of K of one tile.
+int parts_in_cluster(const Config& config);
+
 // The descriptors of the operands, and of D where a family stores in bulk, each where its pitches allow it.
 BulkMaps bulk_maps(const Problem& problem, const Config& config, bool stores);
 

@@ -82,11 +82,11 @@ double outside_clk(const Problem& p, const Config& c) {
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
     constexpr double kStartUs = 0.2, kClusterUs = 1.07, kStepClk = 24, kL2BytesPerUs = 18.5e6;
     const Floor floor = floor_of(p, target, p.has_c());
-    const int blocks = c.cluster_m * c.cluster_n;
+    const int blocks = ws_cluster_blocks(c);
     const int64_t clusters = ws_clusters(p, c), running = running_clusters(target, blocks);
     const double sustained = target.rate_tflops(p.a.dtype, p.b.dtype, p.compute) * 1e6 / (4096.0 * target.units);
     const double clk_per_us = sustained * kBoost, tiles = double(ceil_div(clusters, running));
-    const double steps = double(ceil_div(p.k, c.bk));
+    const double steps = double(ceil_div(ceil_div(p.k, c.bk), parts_in_cluster(c)));
     const Step step = step_of(p, c);
 
     const double l2_us = step.requested_lines * 128 * target.units / kL2BytesPerUs;

@@ -24,31 +24,39 @@ const std::vector<TileRows>& tiles() {
         {128, false, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
         {256, false, {64, 96, 128, 144, 160, 176, 192, 208}},
         {192, false, {128, 160, 192}},
-        {64, true, {16, 32, 48, 64, 96, 128, 160, 192, 224, 256}},
+        {64, false, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
+    {64, true, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
         {128, true, {64, 96, 128, 144, 160, 176, 192, 208}},
     };
     return all;
 }
 constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
+// Parts of K that the blocks of a cluster take: 8 blocks are a cluster that every device has.
+constexpr int kMostParts = 8;
 
 }  // namespace
 
 WgmmaBlock ws_block(const Config& config) {
     WgmmaBlock block;
     block.pingpong = config.pingpong;
-    block.consumers = !config.pingpong && config.bm == 192 ? 3 : 2;
+    block.consumers = config.pingpong ? 2 : config.bm == 64 ? 1 : config.bm == 192 ? 3 : 2;
     block.strips = config.bm / kStripRows / (config.pingpong ? 1 : block.consumers);
     return block;
 }
 
 namespace {
 
+// Whether the copy engine brings C to the boxes of D.
+bool brings_c(const Problem& p, const Config& c) {
+    return parts_in_cluster(c) == 1 && residual_map(p).has_value();
+}
+
 // As many as fit, or none.
 int stages_of(const Problem& p, Config config, const Target& target) {
     const WgmmaBlock block = ws_block(config);
     config.stages = 0;
     const int64_t rest =
-        wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, residual_map(p).has_value()));
+        wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
     config.stages = 1;
     const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
     return int(std::min<int64_t>(fit, kMaxStages));
@@ -80,6 +88,7 @@ bool suits(const Problem& p, const Config& c) {
     const WgmmaBlock block = ws_block(c);
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
+    if (c.split_k && (gated || c.pingpong || c.cluster_m * c.cluster_n > 1)) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
     // MN-major tiles are brought in boxes of 64: any other width is mostly wasted.
@@ -88,6 +97,10 @@ bool suits(const Problem& p, const Config& c) {
 }
 
 }  // namespace
+
+int ws_cluster_blocks(const Config& c) {
+    return c.cluster_m * c.cluster_n * parts_in_cluster(c);
+}
 
 int64_t ws_clusters(const Problem& p, const Config& c) {
     const int64_t batch = p.entries();
@@ -98,7 +111,7 @@ int ws_strip(const Problem& p, const Config& c, const Target& target) {
     const int64_t rows = c.bm * c.cluster_m, cols = c.bn * c.cluster_n;
     const int64_t down = std::max<int64_t>(ceil_div(p.m, rows), 1);
     const int64_t across = std::max<int64_t>(ceil_div(p.d_cols(), tile_cols(p, c) * c.cluster_n), 1);
-    const int64_t together = std::clamp<int64_t>(target.units / (c.cluster_m * c.cluster_n), 1, down * across);
+    const int64_t together = std::clamp<int64_t>(target.units / ws_cluster_blocks(c), 1, down * across);
     int best = 1;
     double least = INFINITY;
     const auto consider = [&](int64_t width, int64_t lines, int64_t length, int64_t line, int64_t step, int sign) {
@@ -131,13 +144,24 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
 
 }  // namespace
 
+// A tile's K in 2 to 8 parts: where there are so few tiles that blocks would have none, or most of them only one.
+void add_splits(const Problem& p, const TileRows& rows, int cols, const Target& target, std::vector<Config>& configs) {
+    Config c = make_config(p, rows, cols, kClusters[0], target);
+    if (ws_clusters(p, c) > 3 * target.units || !suits(p, c)) return;
+    c.split_form = SplitForm::cluster;
+    for (c.split_k = 2; c.split_k <= kMostParts && 2 * c.split_k <= ceil_div(p.k, kStageDepth); ++c.split_k) {
+        c.stages = stages_of(p, c, target);
+        if (c.stages >= kMinStages && suits(p, c)) configs.push_back(c);
+    }
+}
+
 std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
     std::vector<Config> configs;
     const Config single = rung_config(kWsFamily, p, 64, 64, kStageDepth);
     const BulkMaps maps = bulk_maps(p, single, false);
     const bool bulk = maps.a && maps.b;
     for (const TileRows& rows : tiles())
-        for (const int cols : rows.cols)
+        for (const int cols : rows.cols) {
             for (const auto& cluster : kClusters) {
                 Config c = make_config(p, rows, cols, cluster, target);
                 const bool alone = c.cluster_m * c.cluster_n == 1;
@@ -151,6 +175,8 @@ std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
                 if (ws_clusters(p, c) * c.cluster_m * c.cluster_n > INT32_MAX) continue;
                 configs.push_back(std::move(c));
             }
+            if (bulk) add_splits(p, rows, cols, target, configs);
+        }
     return configs;
 }
 
@@ -162,7 +188,7 @@ std::vector<Config> ws_configs(const Problem& p, const Target& target) {
 
 bool ws_fits(const Problem& p, const Config& config, const Target& target) {
     const WgmmaBlock block = ws_block(config);
-    const int64_t stores = store_bytes(p, config, block, residual_map(p).has_value());
+    const int64_t stores = store_bytes(p, config, block, brings_c(p, config));
     return config.stages >= kMinStages && wgmma_shared_bytes(p, config, block, stores) <= target.shared_bytes_per_block;
 }
 

@@ -15,6 +15,9 @@ inline constexpr const char* kWsFamily = "sm90_ws";
 // How a block divides a configuration's tile.
 WgmmaBlock ws_block(const Config& config);
 
+// Blocks of a cluster.
+int ws_cluster_blocks(const Config& config);
+
 // Tiles of clusters over D and the batch.
 int64_t ws_clusters(const Problem& problem, const Config& config);
 

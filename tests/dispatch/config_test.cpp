@@ -24,7 +24,10 @@ TEST(Config, NameRoundTrips) {
         if (random() % 2) config.tm = 8, config.tn = 4;
         if (random() % 2) config.stages = 1 + random() % 8;
         if (random() % 2) config.cluster_m = 2, config.cluster_n = 1;
-        if (random() % 2) config.split_k = 1 + random() % 80;
+        if (random() % 2) {
+            config.split_k = 1 + random() % 80;
+            config.split_form = SplitForm("csw"[random() % 3]);
+        }
         if (random() % 2) config.strip = int(random() % 9) - 4;
         config.pingpong = random() % 2, config.swapped = random() % 2;
         config.aligned = random() % 2;
@@ -39,7 +42,8 @@ TEST(Config, RefusesWhatIsNoName) {
     for (const char* text :
          {"", "_", "v1_shared", "v1_shared_f32_f32_f32_nt", "v1_shared_f32_f32_f32_nt_32x32",
           "v1_shared_f32_f32_f32_xx_32x32x32", "f32_f32_f32_nt_32x32x32", "v1_f32_f32_f99_nt_32x32x32",
-          "v1_f32_f32_f32_nt_0x32x32", "v1_f32_f32_f32_nt_32x32x32_q3", "v1_f32_f32_f32_nt_32x32x32_s",
+          "v1_f32_f32_f32_nt_0x32x32", "v1_f32_f32_f32_nt_32x32x32_q3", "v1_f32_f32_f32_nt_32x32x32_k4",
+          "v1_f32_f32_f32_nt_32x32x32_k4x", "v1_f32_f32_f32_nt_32x32x32_kc", "v1_f32_f32_f32_nt_32x32x32_s",
           "v1_f32_f32_f32_nt_32x32x-2", "v1_f32_f32_f32_nt_99999999999x1x1", "v1_f32_f32_f32_nt_32x32x32_c2x1_s4"}) {
         const auto parsed = Config::parse(text);
         EXPECT_FALSE(parsed.ok()) << text;

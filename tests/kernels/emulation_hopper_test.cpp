@@ -22,7 +22,7 @@ using host_cuda::Order;
 // ---------------------------------------------------------------- configurations
 
 struct V6 {
-    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1, kThreads = 256, kFillThreads = 256;
+    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1, kClusterK = 1, kThreads = 256, kFillThreads = 256;
     static constexpr bool kSpecialized = false;
     template <class Config>
     static void run(const BulkGemmParams& params) {
@@ -36,7 +36,7 @@ struct Specialized {
 };
 
 struct V7 : Specialized {
-    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1;
+    static constexpr int kTM = 1, kClusterM = 1, kClusterN = 1, kClusterK = 1;
     template <class Config>
     static void run(const BulkGemmParams& params) {
         carat_kernel::v7_warp_specialized<Config>(params);
@@ -45,7 +45,7 @@ struct V7 : Specialized {
 
 template <int M, int N, int Strips = 1>
 struct V8 : Specialized {
-    static constexpr int kTM = Strips, kClusterM = M, kClusterN = N;
+    static constexpr int kTM = Strips, kClusterM = M, kClusterN = N, kClusterK = 1;
     template <class Config>
     static void run(const BulkGemmParams& params) {
         carat_kernel::v8_cluster<Config>(params);
@@ -54,6 +54,7 @@ struct V8 : Specialized {
 
 template <class Rung, int N, int Stages, class Layout, class Types, bool Bulk = true, class Epilogue = NoEpilogue>
 struct ConfigOf : Rung, Layout, Types, Epilogue {
+    static constexpr bool kOnceA = false, kOnceB = false;
     static constexpr int kBM = 128 * Rung::kTM, kBN = N, kBK = 64, kTN = 1;
     static constexpr int kStages = Stages, kConsumers = 2, strip = 8;
     // As src/dispatch/rows_wgmma.cpp works them out, if the pitch of D allows bulk stores.

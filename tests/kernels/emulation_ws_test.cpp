@@ -18,11 +18,12 @@ using host_cuda::Order;
 // ---------------------------------------------------------------- configurations
 
 // Rows of D in a block's tile, consumers and strips of 64 rows of each, cluster.
-template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1>
+template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1, int ClusterK = 1>
 struct Form {
     static constexpr int kConsumers = Consumers, kTM = Strips, kBM = 64 * Strips * (PingPong ? 1 : Consumers);
     static constexpr bool kPingPong = PingPong;
-    static constexpr int kClusterM = ClusterM, kClusterN = ClusterN;
+    static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
+    static constexpr bool kOnceA = false, kOnceB = false, kEarlyA = false, kEarlyB = false;
     static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
     static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
 };
@@ -34,18 +35,27 @@ struct Bulk {
     static constexpr bool kBulkA = A, kBulkB = B;
 };
 
+// What a consumer receives from the other blocks of a tile whose K is split.
+template <class Shape, class Types, int N>
+constexpr int exchange_of = [] {
+    constexpr int kCols = 128 / carat_shared::type_bytes(Types::kTypeD);
+    return carat_shared::exchange_bytes(Shape::kTM * ((N + kCols - 1) / kCols), std::min(N, kCols) / 2,
+                                        Shape::kClusterK);
+}();
+
 template <class Shape, int N, int Stages, class Layout, class Types, class Copy = Bulk<true, true>,
           class Epilogue = NoEpilogue>
 struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr int kBN = N, kBK = 64, kStages = Stages;
     static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
-    static constexpr bool kBulkC = kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
+    static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
     static constexpr unsigned kSharedBytes =
         Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
         Shape::kConsumers *
-            (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0);
+            (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0) +
+        (Shape::kClusterK > 1 ? Shape::kConsumers * (exchange_of<Shape, Types, N> + 16) : 0);
 
     template <class Config>
     static void run(const BulkGemmParams& params) {
@@ -109,6 +119,40 @@ void expect_one_by_threads() {
 TEST(WsEmulation, OneOperandInBulkTheOtherByThreads) {
     expect_one_by_threads<Bulk<true, false>>();
     expect_one_by_threads<Bulk<false, true>>();
+}
+
+// ---------------------------------------------------------------- K in parts
+
+template <int Consumers, int Strips, bool PingPong, int Parts>
+using InParts = Form<Consumers, Strips, PingPong, 1, 1, Parts>;
+
+template <class Shape, int N, class Types = Bf16, class Layout = Nt>
+void expect_parts() {
+    using Config = ConfigOf<Shape, N, 3, Layout, Types>;
+    // Parts without a step, of one, and uneven ones; tiles that are whole and not; one cluster for all tiles.
+    for (const int64_t k : {0, 8, 64, 136, 64 * Shape::kClusterK, 600}) {
+        expect_right<Config>(Config::kBM + 8, N + 9, k);
+        expect_right<Config>(2 * Config::kBM, 2 * N, k, 1);
+    }
+    expect_right<Config>(1, 1, 300);
+}
+TEST(WsEmulation, PartsOfKInACluster) {
+    expect_parts<InParts<1, 1, false, 2>, 16>();
+    expect_parts<InParts<1, 1, false, 4>, 64, Bf16, LayoutOf<true, false, false>>();
+    expect_parts<InParts<1, 1, false, 3>, 96, F16>();
+    expect_parts<InParts<2, 1, false, 2>, 48, Bf16ToF32>();
+    expect_parts<InParts<2, 1, false, 5>, 128, Bf16, LayoutOf<true, false, false>>();
+    expect_parts<InParts<2, 2, false, 3>, 128, Bf16>();
+    expect_parts<InParts<1, 1, false, 8>, 32, Bf16ToE4m3>();
+}
+TEST(WsEmulation, PartsOfKInAnyOrderOfEvents) {
+    using Config = ConfigOf<InParts<1, 1, false, 3>, 80, 2, LayoutOf<true, false, false>, Bf16>;
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
+        for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
+            Launch launch;
+            launch.copies = copies, launch.order = order;
+            expect_right<Config>(200, 170, 520, 1, launch);
+        }
 }
 
 template <class Shape, int N>

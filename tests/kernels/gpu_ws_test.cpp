@@ -24,7 +24,7 @@ class GpuWs : public GpuTest {
     // A tile is the configuration of one block that has it.
     std::vector<Config> tiles() const {
         std::vector<Config> all = ws_configs(make_problem(kBf16, 4096, 4096, 4096, "nt"), runtime_.target);
-        std::erase_if(all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1; });
+        std::erase_if(all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1 || c.split_k > 0; });
         return all;
     }
 
@@ -32,7 +32,7 @@ class GpuWs : public GpuTest {
     std::vector<Kernel> kernels(const Problem& p, const Config& tile, bool clusters) const {
         std::vector<Kernel> found;
         for (const Config& c : ws_configs(p, runtime_.target))
-            if (c.bm == tile.bm && c.bn == tile.bn && c.pingpong == tile.pingpong &&
+            if (c.bm == tile.bm && c.bn == tile.bn && c.pingpong == tile.pingpong && c.split_k == 0 &&
                 (c.cluster_m * c.cluster_n > 1) == clusters)
                 found.push_back({&kRowWs, c});
         return found;
@@ -74,7 +74,8 @@ class GpuWs : public GpuTest {
     std::vector<Kernel> one_of_each_kind(const Problem& p) const {
         std::vector<Kernel> all;
         for (const Config& c : ws_configs(p, runtime_.target))
-            if ((c.bm == 128 && c.bn == 128 && !c.pingpong && c.cluster_m * c.cluster_n != 2) ||
+            if (c.split_k > 0 ? c.split_k == 3 && c.bm == 64 && (c.bn == 16 || c.bn == 96)
+                              : (c.bm == 128 && c.bn == 128 && !c.pingpong && c.cluster_m * c.cluster_n != 2) ||
                 (c.bm == 64 && c.bn == 32 && c.cluster_m * c.cluster_n == 1) ||
                 (c.bm == 128 && c.bn == 96 && c.pingpong && c.cluster_m == 2 && c.cluster_n == 1) ||
                 (c.bm == 256 && c.bn == 64 && c.cluster_m == 1 && c.cluster_n == 2))
@@ -116,6 +117,30 @@ TEST_P(GpuWsClusters, AreExactAroundTheirEdges) {
     expect_right(specs);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuWsClusters, testing::Range(0, int(std::size(kClustered))));
+
+// K in parts: every number of them, more parts than steps, tails, every kind of tile that has it; also of a lone tile.
+TEST_F(GpuWs, PartsOfKInACluster) {
+    std::vector<CaseSpec> specs;
+    const int64_t sizes[][3] = {{300, 200, 1100}, {64, 64, 1030}, {1, 1, 4096}, {130, 500, 200}, {70, 70, 64}};
+    for (const auto& [m, n, k] : sizes)
+        for (const bool row_major_d : {true, false}) {
+            Problem p = make_problem(kTypes[specs.size() % 3], m, n, k, kLayouts[specs.size() % 4], row_major_d);
+            set_pitch(p, Pitch::eights);
+            add_bias(p, CARAT_BIAS_N);
+            if (specs.size() % 2) add_c(p, CARAT_BF16);
+            std::vector<Kernel> some;
+            Problem deep = p;
+            deep.k = 4096;  // with every number of parts on offer
+            for (Config c : ws_configs(deep, runtime_.target)) {
+                const bool cols = c.bn == 16 || c.bn == 64 || c.bn == 128 || c.bn == 176 || c.bn == 256;
+                if (c.split_k > 0 && cols && (c.bm + c.bn + c.split_k) % 3 == int64_t(specs.size()) % 3)
+                    some.push_back({&kRowWs, c});
+            }
+            ASSERT_FALSE(some.empty());
+            specs.push_back({p, Data::integers, 1, 2, Place::aligned, kAllCandidates, some});
+        }
+    expect_right(specs);
+}
 
 // Operands swapped, with everything that may be in an epilogue then.
 TEST_F(GpuWs, SwappedOperands) {

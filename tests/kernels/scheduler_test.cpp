@@ -22,7 +22,7 @@ using carat_kernel::Tile;
 
 template <int M, int N, int ClusterM, int ClusterN>
 struct ConfigOf {
-    static constexpr int kBM = M, kBN = N, kClusterM = ClusterM, kClusterN = ClusterN, kGate = 0;
+    static constexpr int kBM = M, kBN = N, kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = 1, kGate = 0;
 };
 
 using Visits = std::map<std::tuple<int64_t, int64_t, int64_t>, int>;  // (batch, row, col) of a block's tile

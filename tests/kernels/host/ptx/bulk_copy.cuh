@@ -93,7 +93,8 @@ inline void load_box(const Box& box, unsigned barrier, unsigned rank) {
     complete_bytes(barrier, rank, box.bytes());
 }
 
-inline void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
+template <bool kOnce = false>
+void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
     const Box box(map, to, x, y, z);
     const unsigned rank = host_cuda::cluster_rank();
     host_barrier(barrier, rank, true);
