@@ -24,19 +24,24 @@
 
 namespace carat_kernel {
 
-// Config: kBM = 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
+// A tile may have fewer rows than its wgmma (kBM, a multiple of 8), so that rows can be dealt evenly to all SMs where the
+// operands' bytes are the time: 6144 rows are 96 tiles of 64, but 128 of 48. The rest of the products is of whatever lies behind
+// the tile in shared memory, and is not stored.
+// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
 // kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
 // kBulkStore, kOnceA, kOnceB, kEarlyA, kEarlyB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
 // (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
-    static_assert(Config::kBM == 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers));
+    static constexpr int kRows = 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers);  // of wgmma
+    static_assert(Config::kBM <= kRows && Config::kBM > kRows - 64 * Config::kTM && Config::kBM % 8 == 0);
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
     static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
     using Place = ClusterPlace<Config>;
     using Ring = Stages<Config, kConsumerStoreBytes<Config> + SplitBoxes<Config>::kBytes>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
     using Split = ClusterSplit<Config, Ring::kStores + Config::kConsumers * kConsumerStoreBytes<Config>>;
+    static_assert(Config::kBM % 64 == 0 || !Config::kBulkC, "C would come to boxes that nobody stores");
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
     // A lone consumer and the producer have as many as a thread can name.

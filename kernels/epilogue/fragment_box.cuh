@@ -33,6 +33,7 @@ struct FragmentBox {
     int lane;
     int batch;
     int row;            // of D, of this lane's first
+    int row_end;        // of D's rows that are the tile's
     int col;            // of D, the box's first
     const char* box;    // where C has come to, if it comes in bulk
     const float* bias;  // in shared memory: of the first row or column of B that this lane has in the box
@@ -59,7 +60,7 @@ struct FragmentBox {
     // Whether accumulator i belongs to an element of D.
     __device__ bool inside(int i) const {
         const int right = kInterleaved ? i / 4 * 4 + lane % 4 : i / 4 * 8 + lane % 4 * 2 + i % 2;
-        return row + i / 2 % 2 * 8 < params.m && col + right < d_cols();
+        return row + i / 2 % 2 * 8 < row_end && col + right < d_cols();
     }
 
     // alpha acc + beta C + bias, at B's columns. Beyond the extents what is at their end is read again.
@@ -177,7 +178,7 @@ struct FragmentBox {
                 largest = fmaxf(largest, __uint_as_float(__shfl_xor_sync(0xffffffffu, __float_as_uint(largest), step)));
             const float scale = computed_scale<Config::kTypeD>(largest);
             const int i_row = row + 8 * half;
-            if (lane % 4 == 0 && i_row < params.m && col < d_cols())
+            if (lane % 4 == 0 && i_row < row_end && col < d_cols())
                 params.epilogue.d_scales[(i64(batch) * params.m + i_row) * scales_of_row + col / 128] = scale;
 #pragma unroll
             for (int i = 2 * half; i < kAccumulators; i += i % 2 ? 3 : 1)

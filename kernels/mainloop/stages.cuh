@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // stages.cuh: the ring of stages in shared memory between the copies and the tensor cores: where its parts lie, how a
 // stage is filled, and the products of a tile over it.
-// Layout of dynamic shared memory: kStages x (A, B), what the stores of each consumer take, then for each stage a barrier
+// Layout of dynamic shared memory: kStages x (A, B), kBeyondBytes, what the stores of each consumer take, then for each stage a barrier
 // `full` and a barrier `empty`; then what only some kernels have. The host computes the same size (dispatch/wgmma_kernel.cpp).
 #pragma once
 
@@ -30,15 +30,21 @@ struct Stages {
     static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
     static constexpr int kBulkBytes = (Config::kBulkA ? TileA::kBytes : 0) + (Config::kBulkB ? TileB::kBytes : 0);
     static constexpr bool kByThreads = kBulkBytes < kStageBytes;
+    // What the products of a tile's last rows read beyond the tile of A, and beyond the last stage: nothing of use, but no
+    // store's business either.
+    static constexpr int kRowsOfProducts = (Config::kBM + 64 * Config::kTM - 1) / (64 * Config::kTM) * 64 * Config::kTM;
+    static constexpr int kBeyondA = (kRowsOfProducts - Config::kBM) * kLineBytes - TileB::kBytes;
+    static constexpr int kBeyondBytes = kBeyondA > 0 ? kBeyondA : 0;
+    static_assert(Config::kRowMajorA || Config::kBM % 64 == 0, "MN-major tiles are whole boxes");
 
     unsigned memory = shared_address(dynamic_shared());
 
     __device__ unsigned a(int stage) const { return memory + stage * kStageBytes; }
     __device__ unsigned b(int stage) const { return a(stage) + TileA::kBytes; }
     // Where the consumers' stores begin, from the begin of the block's shared memory on.
-    static constexpr int kStores = Config::kStages * kStageBytes;
+    static constexpr int kStores = Config::kStages * kStageBytes + kBeyondBytes;
     __device__ unsigned full(int stage) const {
-        return a(Config::kStages) + Config::kConsumers * kStoreBytes + stage * 2 * kBarrierBytes;
+        return memory + kStores + Config::kConsumers * kStoreBytes + stage * 2 * kBarrierBytes;
     }
     __device__ unsigned empty(int stage) const { return full(stage) + kBarrierBytes; }
     // Of consumers that multiply in turn: that it is this one's.

@@ -128,12 +128,13 @@ class StoreBoxes {
 #pragma unroll kUnroll
             for (int across = 0; across < kCount; ++across) {
                 const int cols = Values::kWhole || across < kCount - 1 ? Values::kCols : Values::kLastCols;
+                const int rows = Config::kBM % 64 == 0 ? 64 : Config::kBM - row - strip * 64;  // that are the tile's
                 const BoxPlace place = {static_cast<int>(tile.row) + row + strip * 64,
                                         static_cast<int>(tile.col) + across * Values::kCols,
-                                        static_cast<int>(tile.batch), 64, cols};
+                                        static_cast<int>(tile.batch), rows < 64 ? rows : 64, cols};
                 const int at = (Values::kShort ? strip * kStrip : 0) + (kMoves ? 0 : across * kBox);
                 const int index = strip * kCount + across;
-                if (mine.owns(static_cast<int>(thread / kWarpgroupThreads) - 1, index))
+                if (rows > 0 && mine.owns(static_cast<int>(thread / kWarpgroupThreads) - 1, index))
                     store_box(params, scalars, largest, all + at, place, index, mine.turn_of(index), thread, c);
                 if (brings_c(scalars) && index + kStoreBoxes < kBoxes && thread % kWarpgroupThreads == 0) {
                     bulk_store_wait_read<0>();
@@ -201,13 +202,17 @@ class StoreBoxes {
         barrier_wait(c.barriers + box * kBarrierBytes, (c.tiles * a_tile + index / kStoreBoxes) % 2);
     }
 
+    __device__ static int end_of(const GemmParams& params, const BoxPlace& place) {
+        return place.row + place.rows < params.m ? place.row + place.rows : static_cast<int>(params.m);
+    }
+
     // d: the box's accumulators; index: of the box in the tile; turn: among those of the tile that this block stores.
     __device__ static void store_box(const BulkGemmParams& params, const Scalars& scalars, Largest<Config>& largest,
                                      float* d, BoxPlace place, int index, int turn, unsigned thread_of_block,
                                      const ComingC& c) {
         const unsigned consumer = thread_of_block / kWarpgroupThreads - 1;
         const unsigned thread = thread_of_block % kWarpgroupThreads, lane = thread % kWarpThreads;
-        const bool leader = thread == 0, whole = place.cols == Values::kCols;
+        const bool leader = thread == 0, whole = place.cols == Values::kCols && place.rows == 64;
         char* const box = box_at(consumer, turn);
         const int blocks = place.cols * Values::kBlocks / Values::kCols;
         const FragmentBox<Config> values = {params,
@@ -215,6 +220,7 @@ class StoreBoxes {
                                             static_cast<int>(lane),
                                             place.batch,
                                             place.row + static_cast<int>(thread / kWarpThreads * 16 + lane / 4),
+                                            Config::kBM % 64 == 0 ? static_cast<int>(params.m) : end_of(params, place),
                                             place.col,
                                             box,
                                             bias_at(consumer, index, thread),

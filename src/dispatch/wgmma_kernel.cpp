@@ -140,7 +140,10 @@ int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBl
     // An MN-major tile is whole boxes of 64.
     const int64_t lines_b = p.b.order == CARAT_COL_MAJOR ? config.bn : ceil_div(config.bn, 64) * 64;
     const int64_t stage = (config.bm + lines_b) * kLineBytes;
-    return config.stages * (stage + 16) + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
+    // kBeyondBytes: the products of a tile's last rows.
+    const int rows = block.strips * kStripRows;
+    const int64_t beyond = std::max<int64_t>(ceil_div(config.bm, rows) * rows - config.bm - lines_b, 0) * kLineBytes;
+    return config.stages * (stage + 16) + beyond + block.consumers * (store_bytes + (block.pingpong ? 8 : 0));
 }
 
 // SplitBoxes of kernels/mainloop/cluster_split.cuh: what a consumer receives, and its two barriers.
@@ -164,7 +167,7 @@ bool threads_can_copy(const Problem& p, const Config& config, const WgmmaBlock& 
     const bool wide = e.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && e.gate != CARAT_GATE_NONE;
     const bool plain = !is_staged(p) && bits(p.d.dtype) > 8 && e.bias == CARAT_BIAS_NONE && !e.amax;
     const int most_accumulators = plain || wide ? 128 : 64;  // of a thread
-    return block.strips * config.bn / 2 <= most_accumulators && block.consumers == 2;
+    return block.strips * config.bn / 2 <= most_accumulators && block.consumers < 3;
 }
 
 // What runs in a configuration's place where threads copy: they need registers, and reach no other block of a cluster. The
@@ -177,8 +180,9 @@ Substitute copied_by_threads(const Problem& p, const Config& config, const Wgmma
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
     other.config.split_k = 0, other.config.split_form = SplitForm::none;
-    if (threads_can_copy(p, config, block)) return other;
+    if (threads_can_copy(p, config, block) && config.bm % kStripRows == 0) return other;
     other.block = {};
+    other.config.stages = std::min(config.stages, 4);
     other.config.bm = 128, other.config.bn = std::max(std::min(config.bn, 128) / 64 * 64, 64);
     if (other.config.tm) other.config.tm = 1;
     other.config.pingpong = false;
@@ -190,7 +194,8 @@ Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config
     std::vector<CudaKernel> kernels;
     BulkMaps maps = bulk_maps(p, config, family.specialized);
     const bool bulk = maps.a && maps.b;
-    if (bulk && family.production && parts_in_cluster(config) == 1) maps.c = residual_map(p);
+    if (bulk && family.production && config.bm % kStripRows == 0 && parts_in_cluster(config) == 1)
+        maps.c = residual_map(p);
     if (bulk) kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
     const auto [other, other_block] = copied_by_threads(p, config, block);
     // Also for a C at an odd address: threads read it with registers that large tiles do not leave.

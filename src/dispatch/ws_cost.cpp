@@ -62,11 +62,6 @@ double together(double clocked, double powered) {
     return std::pow(std::pow(clocked, 5) + std::pow(powered, 5), 0.2);
 }
 
-// Clusters that run at once: those of four do not fill the GPCs.
-int64_t running_clusters(const Target& target, int blocks) {
-    return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
-}
-
 // Clocks that the copy engine takes for a step of a tile that reaches beyond M or N: rows outside of an operand are slow.
 // M = 129 or 192, 4096 x 4096: 64 x 96 takes 15.5 us where its tiles are whole and 25.6 with 63 rows outside, 64 x 128 36 us
 // with 127.

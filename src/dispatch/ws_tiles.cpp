@@ -11,7 +11,7 @@ namespace carat {
 namespace {
 
 // One stage is multiplied while another one is filled.
-constexpr int kMinStages = 2, kMaxStages = 12;
+constexpr int kMinStages = 2, kMaxStages = 24;
 
 // Rows of a tile, how consumers share it, and the columns to choose from.
 struct TileRows {
@@ -33,14 +33,16 @@ const std::vector<TileRows>& tiles() {
 constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
 // Parts of K that the blocks of a cluster take: 8 blocks are a cluster that every device has.
 constexpr int kMostParts = 8;
+constexpr int kMostRows = 256, kMostCols = 256;  // of a tile
 
 }  // namespace
 
 WgmmaBlock ws_block(const Config& config) {
     WgmmaBlock block;
     block.pingpong = config.pingpong;
-    block.consumers = config.pingpong ? 2 : config.bm == 64 ? 1 : config.bm == 192 ? 3 : 2;
-    block.strips = config.bm / kStripRows / (config.pingpong ? 1 : block.consumers);
+    const int strips = int(ceil_div(config.bm, kStripRows));
+    block.consumers = config.pingpong ? 2 : strips == 1 ? 1 : strips == 3 ? 3 : 2;
+    block.strips = strips / (config.pingpong ? 1 : block.consumers);
     return block;
 }
 
@@ -48,7 +50,7 @@ namespace {
 
 // Whether the copy engine brings C to the boxes of D.
 bool brings_c(const Problem& p, const Config& c) {
-    return parts_in_cluster(c) == 1 && residual_map(p).has_value();
+    return c.bm % kStripRows == 0 && parts_in_cluster(c) == 1 && residual_map(p).has_value();
 }
 
 // As many as fit, or none.
@@ -88,6 +90,7 @@ bool suits(const Problem& p, const Config& c) {
     const WgmmaBlock block = ws_block(c);
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
+    if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong || c.cluster_m * c.cluster_n > 1)) return false;
     if (c.split_k && (gated || c.pingpong || c.cluster_m * c.cluster_n > 1)) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
@@ -97,6 +100,11 @@ bool suits(const Problem& p, const Config& c) {
 }
 
 }  // namespace
+
+// Those of four and more do not fill the GPCs.
+int running_clusters(const Target& target, int blocks) {
+    return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
+}
 
 int ws_cluster_blocks(const Config& c) {
     return c.cluster_m * c.cluster_n * parts_in_cluster(c);
@@ -144,14 +152,30 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
 
 }  // namespace
 
-// A tile's K in 2 to 8 parts: where there are so few tiles that blocks would have none, or most of them only one.
-void add_splits(const Problem& p, const TileRows& rows, int cols, const Target& target, std::vector<Config>& configs) {
-    Config c = make_config(p, rows, cols, kClusters[0], target);
-    if (ws_clusters(p, c) > 3 * target.units || !suits(p, c)) return;
-    c.split_form = SplitForm::cluster;
-    for (c.split_k = 2; c.split_k <= kMostParts && 2 * c.split_k <= ceil_div(p.k, kStageDepth); ++c.split_k) {
-        c.stages = stages_of(p, c, target);
-        if (c.stages >= kMinStages && suits(p, c)) configs.push_back(c);
+// The fewest rows of a tile, a multiple of 8, of which so many clusters have each as many tiles.
+int even_rows(int64_t rows, int64_t clusters, int64_t tiles_each) {
+    return int(ceil_div(ceil_div(rows, clusters * tiles_each), 8) * 8);
+}
+
+// Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly, alone
+// and with K in 2 to 8 parts. For all columns of D in one tile, or in two, for B is read for each tile of A.
+void add_even(const Problem& p, const Target& target, std::vector<Config>& configs) {
+    if (p.d_cols() > 2 * kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
+    const int64_t steps = ceil_div(p.k, kStageDepth);
+    for (int64_t across = p.d_cols() > kMostCols ? 2 : 1; across <= 2; ++across) {
+        const int cols = int(ceil_div(ceil_div(p.d_cols(), across), 16) * 16);
+        for (int parts = 1; parts <= kMostParts && (parts == 1 || 2 * parts <= steps); ++parts) {
+            const int64_t clusters = std::max<int64_t>(running_clusters(target, parts) / across / p.entries(), 1);
+            int64_t tiles = ceil_div(p.m, clusters * kMostRows);
+            for (const int64_t end = tiles + 2; tiles < end; ++tiles) {
+                const int rows = even_rows(p.m, clusters, tiles);
+                Config c = make_config(p, {rows, false, {}}, cols, kClusters[0], target);
+                if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
+                c.stages = stages_of(p, c, target);
+                const bool known = std::find(configs.begin(), configs.end(), c) != configs.end();
+                if (c.stages >= kMinStages && suits(p, c) && !known) configs.push_back(std::move(c));
+            }
+        }
     }
 }
 
@@ -161,7 +185,7 @@ std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
     const BulkMaps maps = bulk_maps(p, single, false);
     const bool bulk = maps.a && maps.b;
     for (const TileRows& rows : tiles())
-        for (const int cols : rows.cols) {
+        for (const int cols : rows.cols)
             for (const auto& cluster : kClusters) {
                 Config c = make_config(p, rows, cols, cluster, target);
                 const bool alone = c.cluster_m * c.cluster_n == 1;
@@ -175,8 +199,7 @@ std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
                 if (ws_clusters(p, c) * c.cluster_m * c.cluster_n > INT32_MAX) continue;
                 configs.push_back(std::move(c));
             }
-            if (bulk) add_splits(p, rows, cols, target, configs);
-        }
+    if (bulk) add_even(p, target, configs);
     return configs;
 }
 

@@ -15,6 +15,9 @@ inline constexpr const char* kWsFamily = "sm90_ws";
 // How a block divides a configuration's tile.
 WgmmaBlock ws_block(const Config& config);
 
+// Clusters of so many blocks that run at once.
+int running_clusters(const Target& target, int blocks);
+
 // Blocks of a cluster.
 int ws_cluster_blocks(const Config& config);
 

@@ -18,9 +18,10 @@ using host_cuda::Order;
 // ---------------------------------------------------------------- configurations
 
 // Rows of D in a block's tile, consumers and strips of 64 rows of each, cluster.
-template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1, int ClusterK = 1>
+template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1, int ClusterK = 1,
+          int Rows = 64 * Strips * (PingPong ? 1 : Consumers)>
 struct Form {
-    static constexpr int kConsumers = Consumers, kTM = Strips, kBM = 64 * Strips * (PingPong ? 1 : Consumers);
+    static constexpr int kConsumers = Consumers, kTM = Strips, kBM = Rows;
     static constexpr bool kPingPong = PingPong;
     static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
     static constexpr bool kOnceA = false, kOnceB = false, kEarlyA = false, kEarlyB = false;
@@ -49,10 +50,14 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr int kBN = N, kBK = 64, kStages = Stages;
     static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
     static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
+                                   Shape::kBM % 64 == 0 &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
+    static constexpr int kRowsAtOnce = 64 * Shape::kTM;
+    static constexpr int kLinesBeyond = std::max(
+        (Shape::kBM + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce - Shape::kBM - kLinesB, 0);
     static constexpr unsigned kSharedBytes =
-        Stages * ((Shape::kBM + kLinesB) * 128 + 16) +
+        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + kLinesBeyond * 128 +
         Shape::kConsumers *
             (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0) +
         (Shape::kClusterK > 1 ? Shape::kConsumers * (exchange_of<Shape, Types, N> + 16) : 0);
@@ -153,6 +158,38 @@ TEST(WsEmulation, PartsOfKInAnyOrderOfEvents) {
             launch.copies = copies, launch.order = order;
             expect_right<Config>(200, 170, 520, 1, launch);
         }
+}
+
+struct WithMax : NoEpilogue {
+    static constexpr bool kAmax = true;
+};
+
+// Tiles of fewer rows than their products have.
+template <int Rows, int Consumers, int Strips, int N, int Parts = 1, class Types = Bf16>
+void expect_rows() {
+    using Shape = Form<Consumers, Strips, false, 1, 1, Parts, Rows>;
+    using RowMajor = ConfigOf<Shape, N, 2, Nt, Types>;
+    using ColMajor = ConfigOf<Shape, N, 2, LayoutOf<true, false, false>, Types>;
+    for (const int64_t m : {1, Rows - 1, Rows, 3 * Rows + 5}) {
+        expect_right<RowMajor>(m, N - 3, 136);
+        expect_right<ColMajor>(m, N, 200, 1);
+    }
+    // A maximum knows nothing of the rows beyond.
+    using Largest = ConfigOf<Shape, N, 2, Nt, Types, Bulk<true, true>, WithMax>;
+    Problem p = make_problem(Largest::types, 3 * Rows + 5, N, 136, "nt");
+    set_pitch(p, Pitch::eights);
+    p.epilogue.amax = 1;
+    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+    EXPECT_EQ(run<Largest>(gemm), "");
+}
+TEST(WsEmulation, TilesOfFewerRowsThanTheirProducts) {
+    expect_rows<8, 1, 1, 16>();
+    expect_rows<56, 1, 1, 48, 3>();
+    expect_rows<72, 2, 1, 32>();
+    expect_rows<112, 2, 1, 128, 2, F16>();
+    expect_rows<184, 3, 1, 16>();
+    expect_rows<200, 2, 2, 64, 2>();
+    expect_rows<248, 2, 2, 96, 1, Bf16ToF32>();
 }
 
 template <class Shape, int N>

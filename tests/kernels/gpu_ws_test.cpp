@@ -24,7 +24,8 @@ class GpuWs : public GpuTest {
     // A tile is the configuration of one block that has it.
     std::vector<Config> tiles() const {
         std::vector<Config> all = ws_configs(make_problem(kBf16, 4096, 4096, 4096, "nt"), runtime_.target);
-        std::erase_if(all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1 || c.split_k > 0; });
+        std::erase_if(
+            all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1 || c.split_k > 0 || c.bm % 64 != 0; });
         return all;
     }
 
@@ -137,8 +138,27 @@ TEST_F(GpuWs, PartsOfKInACluster) {
                     some.push_back({&kRowWs, c});
             }
             ASSERT_FALSE(some.empty());
-            specs.push_back({p, Data::integers, 1, 2, Place::aligned, kAllCandidates, some});
+            specs.push_back({p, Data::integers, 1, p.has_c() ? 2.0 : 0.0, Place::aligned, kAllCandidates, some});
         }
+    expect_right(specs);
+}
+
+// Tiles of fewer rows than their products have, of every number that is a multiple of 8 in turn, with and without K in parts.
+TEST_F(GpuWs, RowsDealtEvenly) {
+    std::vector<CaseSpec> specs;
+    for (int64_t m = 64; m < 16000; m += m / 4 + 8) {
+        Problem p = make_problem(kTypes[specs.size() % 3], m + int64_t(specs.size()) % 9, 10 + m % 240, 520, "nt",
+                                 specs.size() % 2 == 0);
+        set_pitch(p, Pitch::eights);
+        p.d.ld = (p.d.ld + 7) / 8 * 8;
+        add_bias(p, specs.size() % 4 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
+        p.epilogue.amax = specs.size() % 3 == 0;
+        std::vector<Kernel> some;
+        for (const Config& c : ws_configs(p, runtime_.target))
+            if (c.bm % 64 != 0) some.push_back({&kRowWs, c});
+        if (!some.empty()) specs.push_back({p, Data::integers, 1, 0, Place::aligned, kAllCandidates, some});
+    }
+    EXPECT_GE(specs.size(), 15u);
     expect_right(specs);
 }
 
