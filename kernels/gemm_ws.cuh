@@ -60,7 +60,7 @@ struct GemmWs {
         const int count = steps.count < Config::kStages ? steps.count : Config::kStages;
 #pragma unroll 1
         for (int step = 0; step < count; ++step) {
-            barrier_arrive_expect(stages.full(step), params.stage_bytes);
+            barrier_arrive_expect(stages.full(step), bulk_bytes<Config, Ring>(params, tile));
             ask_for_stage<Config, Config::kEarlyA, Config::kEarlyB>(params, stages, step, tile, steps.first + step,
                                                                     place);
         }
@@ -142,8 +142,8 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
                 barrier_init(stages.coming_c(0) + box * kBarrierBytes, 1);
         Kernel::Split::init_barriers(stages.sums(0));
         stages.init_barriers(Kernel::kReleases);
-        if (Config::kBulkA) bulk_prefetch(params.a_map);
-        if (Config::kBulkB) bulk_prefetch(params.b_map);
+        if (Config::kBulkA) bulk_prefetch(params.a_maps.whole);
+        if (Config::kBulkB) bulk_prefetch(params.b_maps.whole);
         if (Config::kBulkC) bulk_prefetch(params.c_map);
         if (Config::kBulkStore) bulk_prefetch(params.d_map);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster_split.cuh: split-K inside of a cluster. Its kClusterK blocks multiply parts of K of one tile and then add their
+// cluster_split.cuh: split-K inside of a cluster. kClusterK of its blocks multiply parts of K of one tile and then add their
 // accumulators up through distributed shared memory: each box of the tile (store/boxes.cuh) in one block, which takes the
-// partial sums of the others in the order of their ranks, so that every run gives the same bits. No workspace, no flags, and
+// partial sums of the others in their order, so that every run gives the same bits. No workspace, no flags, and
 // nothing beside the tile's consumers waits.
 // Each consumer has two barriers: that the partial sums have come, and that every block has taken those of the tile
 // before, so that the next may be sent.
@@ -77,7 +77,7 @@ class ClusterSplit {
                 if (owns(place, consumer, box)) take(accumulators, box, consumer, thread);
             __syncwarp();
             const int lane = static_cast<int>(thread % kWarpThreads);
-            if (lane < kParts) barrier_arrive_release_at(taken(barriers, consumer), lane);
+            if (lane < kParts) barrier_arrive_release_at(taken(barriers, consumer), place.with_part(lane));
         }
     }
 
@@ -96,7 +96,7 @@ class ClusterSplit {
         return last ? Values::kLastCols * Values::kBlocks / Values::kCols * 4 : Values::kAccumulators;
     }
 
-    // In the owner: of the `from`th of the other blocks in the order of ranks.
+    // In the owner: of the `from`th of the other blocks in the order of parts.
     __device__ static int slot(int consumer, int box, int from) {
         return kBegin + consumer * Boxes::kBytes + (turn_of(box) * (kParts - 1) + from) * kSlotBytes;
     }
@@ -109,7 +109,7 @@ class ClusterSplit {
         const float* const from = accumulators[0] + first_of(box);
 #pragma unroll
         for (int i = 0; i < box_count(box); i += 4)
-            store_at(to + i / 4 * kWarpgroupThreads * 16, come(barriers, consumer), owner,
+            store_at(to + i / 4 * kWarpgroupThreads * 16, come(barriers, consumer), place.with_part(owner),
                      make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]));
     }
 

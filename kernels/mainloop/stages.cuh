@@ -79,7 +79,7 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
     // A batch stride of 0 is a map of one matrix.
     if constexpr (Config::kBulkA && kOfA) {
         const int rows[] = {static_cast<int>(tile.row)};
-        Ring::TileA::template load<Config::kClusterN, Config::kOnceA>(stages.a(stage), params.a_map, full, rows, depth,
+        Ring::TileA::template load<Config::kClusterN, Config::kOnceA>(stages.a(stage), params.a_maps, full, rows, static_cast<int>(params.m), depth,
                                                       params.a_strides.batch ? static_cast<int>(tile.batch) : 0,
                                                       place.col, place.same_row());
     }
@@ -87,10 +87,22 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
         int cols[kPiecesOfB<Config>];
         for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
-        Ring::TileB::template load<Config::kClusterM, Config::kOnceB>(stages.b(stage), params.b_map, full, cols, depth,
+        Ring::TileB::template load<Config::kClusterM, Config::kOnceB>(stages.b(stage), params.b_maps, full, cols, static_cast<int>(params.n), depth,
                                                       params.b_strides.batch ? static_cast<int>(tile.batch) : 0,
                                                       place.row, place.same_col());
     }
+}
+
+// What the copy engine brings into a stage of a tile.
+template <class Config, class Ring, class Tile>
+__device__ unsigned bulk_bytes(const BulkGemmParams& params, const Tile& tile) {
+    int bytes = 0;
+    if constexpr (Config::kBulkA)
+        bytes += Ring::TileA::template bytes<1>(static_cast<int>(tile.row), static_cast<int>(params.m));
+    if constexpr (Config::kBulkB)
+        bytes += Ring::TileB::template bytes<kPiecesOfB<Config>>(
+            static_cast<int>(source_column<Config>(params, tile.col, 0)), static_cast<int>(params.n));
+    return static_cast<unsigned>(bytes);
 }
 
 // kFillThreads threads copy kRows of an operand from mn and k on. stride: from one line to the next.
@@ -135,11 +147,11 @@ __device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int
                            const ClusterPlace<Config>& place = {}) {
     const unsigned full = stages.full(stage);
     if constexpr (!Ring::kByThreads) {
-        barrier_arrive_expect(full, params.stage_bytes);
+        barrier_arrive_expect(full, bulk_bytes<Config, Ring>(params, tile));
         ask_for_stage<Config>(params, stages, stage, tile, step, place);
     } else {
         if (Ring::kBulkBytes > 0 && threadIdx.x == 0) {
-            barrier_expect(full, params.stage_bytes);
+            barrier_expect(full, bulk_bytes<Config, Ring>(params, tile));
             ask_for_stage<Config>(params, stages, stage, tile, step, place);
         }
         copy_stage<Config>(params, stages, stage, tile, step);

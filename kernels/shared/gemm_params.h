@@ -55,6 +55,11 @@ struct alignas(128) BulkMap {
     unsigned char bytes[128];
 };
 
+// Of an operand: in boxes of all of a tile's rows (or a block's part of them), and in one of as many as its last tile has.
+struct OperandMaps {
+    BulkMap whole, last;
+};
+
 // How a kernel walks the tiles of D (tile_walk.h): strips of lines of tiles, step by step.
 struct TileWalk {
     int lines, steps;  // of tiles of a cluster: lines lie side by side in a strip, steps one after the other
@@ -66,9 +71,9 @@ struct TileWalk {
 // What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB, kBulkC and
 // kBulkStore.
 struct BulkGemmParams : GemmParams {
-    BulkMap a_map, b_map, c_map, d_map;
+    OperandMaps a_maps, b_maps;
+    BulkMap c_map, d_map;
     TileWalk walk;
-    unsigned stage_bytes;  // that the copy engine brings into a stage of a block: boxes end where an operand has fewer rows than a tile
 };
 
 // Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple

@@ -71,14 +71,19 @@ void bind(shared::GemmParams& params, const carat_operands& operands) {
 // What may be copied in bulk: its description, the place of its map among the parameters, and its address.
 struct BulkOperand {
     std::optional<cuda::TensorMapDesc> BulkMaps::*desc;
-    shared::BulkMap shared::BulkGemmParams::*map;
+    shared::BulkMap& (*map)(shared::BulkGemmParams&);
     const void* (*address)(const carat_operands&);
 };
+using Params = shared::BulkGemmParams;
+constexpr auto address_of_a = [](const carat_operands& o) { return o.a; };
+constexpr auto address_of_b = [](const carat_operands& o) { return o.b; };
 constexpr BulkOperand kBulkOperands[] = {
-    {&BulkMaps::a, &shared::BulkGemmParams::a_map, [](const carat_operands& o) { return o.a; }},
-    {&BulkMaps::b, &shared::BulkGemmParams::b_map, [](const carat_operands& o) { return o.b; }},
-    {&BulkMaps::c, &shared::BulkGemmParams::c_map, [](const carat_operands& o) { return o.c; }},
-    {&BulkMaps::d, &shared::BulkGemmParams::d_map, [](const carat_operands& o) -> const void* { return o.d; }},
+    {&BulkMaps::a, [](Params& p) -> auto& { return p.a_maps.whole; }, address_of_a},
+    {&BulkMaps::b, [](Params& p) -> auto& { return p.b_maps.whole; }, address_of_b},
+    {&BulkMaps::a_last, [](Params& p) -> auto& { return p.a_maps.last; }, address_of_a},
+    {&BulkMaps::b_last, [](Params& p) -> auto& { return p.b_maps.last; }, address_of_b},
+    {&BulkMaps::c, [](Params& p) -> auto& { return p.c_map; }, [](const carat_operands& o) { return o.c; }},
+    {&BulkMaps::d, [](Params& p) -> auto& { return p.d_map; }, [](const carat_operands& o) -> const void* { return o.d; }},
 };
 
 bool is_bulk_address(const void* address) {
@@ -94,7 +99,7 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.stage_bytes, {}, nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -128,7 +133,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.stage_bytes};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -146,7 +151,6 @@ class CudaExecutable final : public Executable {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
-        unsigned stage_bytes;
         std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };
@@ -166,7 +170,7 @@ class CudaExecutable final : public Executable {
             const void* address = map.operand->address(operands);
             if (address == nullptr) continue;
             CARAT_ASSIGN(const cuda::TensorMap placed, device_->move_tensor_map(map.encoded, address));
-            shared::BulkMap& to = params.*map.operand->map;
+            shared::BulkMap& to = map.operand->map(params);
             static_assert(sizeof placed == sizeof to);
             std::memcpy(&to, &placed, sizeof to);
         }

@@ -25,6 +25,7 @@ void require_cuda(const Problem& problem, const Target& target, Requirements& re
 // Encoded when the plan is made; an execution fills in the addresses.
 struct BulkMaps {
     std::optional<cuda::TensorMapDesc> a, b, c, d;
+    std::optional<cuda::TensorMapDesc> a_last, b_last;  // of the rows in which A and B end within a box, if they do
 };
 
 // COMPILE_FAILED where the compiler spilled registers or serialised instructions: such a kernel is several times slower
@@ -39,7 +40,6 @@ struct CudaKernel {
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
     carat_shared::TileWalk walk = {};
-    unsigned stage_bytes = 0;  // as in BulkGemmParams
     bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };

@@ -28,22 +28,6 @@ int parts_of_b(const Problem& p, const Config& config) {
     return std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
 }
 
-// Rows of a box: where an operand has fewer than a tile that comes in one box, its own. The copy engine takes 5 clocks and more
-// for a row that lies outside of an operand.
-int box_rows(int64_t extent, int tile_rows, int parts) {
-    return parts == 1 ? int(std::clamp<int64_t>(extent, 1, tile_rows)) : tile_rows / parts;
-}
-
-// What the copy engine brings into a stage of a block.
-unsigned stage_bytes(const Problem& p, const Config& config, const BulkMaps& maps) {
-    const auto bytes_of = [](bool k_major, int rows, int parts, int64_t extent) {
-        const int64_t lines = !k_major ? ceil_div(rows, 64) * 64 : parts == 1 ? box_rows(extent, rows, 1) : rows;
-        return unsigned(lines * kLineBytes);
-    };
-    return (maps.a ? bytes_of(p.a.order == CARAT_ROW_MAJOR, config.bm, parts_of_a(config), p.m) : 0) +
-           (maps.b ? bytes_of(p.b.order == CARAT_COL_MAJOR, config.bn, parts_of_b(p, config), p.n) : 0);
-}
-
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
 std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
     if (block.consumers == 3) return {24, 160};
@@ -113,7 +97,6 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     }
     kernel.must_not_spill = family.production;
     if (maps.a || maps.b || maps.d) kernel.bulk = maps;
-    kernel.stage_bytes = stage_bytes(p, config, maps);
     return kernel;
 }
 
@@ -125,13 +108,20 @@ int parts_in_cluster(const Config& config) {
 
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     const int64_t batch = p.entries();
-    const cuda::TensorMapDesc a =
-        operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, box_rows(p.m, config.bm, parts_of_a(config)));
-    const cuda::TensorMapDesc b = operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR,
-                                              box_rows(p.n, config.bn, parts_of_b(p, config)));
+    const auto map_a = [&](int rows) {
+        return operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, rows);
+    };
+    const auto map_b = [&](int rows) {
+        return operand_map(p.b, {p.k, p.n}, batch, p.b.order == CARAT_COL_MAJOR, rows);
+    };
+    const int rows_a = config.bm / parts_of_a(config), rows_b = config.bn / parts_of_b(p, config);
     BulkMaps maps;
-    if (takes_bulk(a)) maps.a = a;
-    if (takes_bulk(b)) maps.b = b;
+    if (takes_bulk(map_a(rows_a))) maps.a = map_a(rows_a);
+    if (takes_bulk(map_b(rows_b))) maps.b = map_b(rows_b);
+    // As kEnds of kernels/mainloop/operand_tile.cuh.
+    if (maps.a && p.a.order == CARAT_ROW_MAJOR && p.m % rows_a != 0) maps.a_last = map_a(int(p.m % rows_a));
+    if (maps.b && p.b.order == CARAT_COL_MAJOR && p.epilogue.gate != CARAT_GATE_SPLIT && p.n % rows_b != 0)
+        maps.b_last = map_b(int(p.n % rows_b));
     if (stores) maps.d = store_map(p);
     return maps;
 }

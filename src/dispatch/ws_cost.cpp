@@ -62,16 +62,6 @@ double together(double clocked, double powered) {
     return std::pow(std::pow(clocked, 5) + std::pow(powered, 5), 0.2);
 }
 
-// Clocks that the copy engine takes for a step of a tile that reaches beyond M or N: rows outside of an operand are slow.
-// M = 129 or 192, 4096 x 4096: 64 x 96 takes 15.5 us where its tiles are whole and 25.6 with 63 rows outside, 64 x 128 36 us
-// with 127.
-double outside_clk(const Problem& p, const Config& c) {
-    const auto outside = [](int64_t extent, int64_t tile) { return double(ceil_div(extent, tile) * tile - extent); };
-    const double rows = (p.a.order == CARAT_ROW_MAJOR ? outside(p.m, c.bm) : 0) +
-                        (p.b.order == CARAT_COL_MAJOR ? outside(p.d_cols(), tile_cols(p, c)) : 0);
-    return rows > 0 ? 270 + 5.5 * rows : 0;
-}
-
 }  // namespace
 
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
@@ -92,9 +82,7 @@ Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
     const double wait_us = kStepClk * (c.pingpong && tiles < 2 ? 2 : 1) / clk_per_us;
     const double around_us = store_us + kStartUs + (blocks > 1 ? kClusterUs : 0);
     const double step_us = std::max(math_us, l2_us) + wait_us;
-    // Of the tiles that reach beyond D a block has one.
-    const double outside_us = steps * std::max(outside_clk(p, c) / clk_per_us - step_us, 0.0);
-    const double clocked = tiles * (steps * step_us + shown_us) + outside_us + around_us;
+    const double clocked = tiles * (steps * step_us + shown_us) + around_us;
     // In clocks of the sustained rate, which is that of 128 x 256 tiles at the power limit. Wider products take more power
     // (5 % for 128 columns, measured and not explained), requests to L2 hardly any that can be seen.
     const double energy = 0.558 * (1 + 0.081 * (c.bn - 192) / 128.0) * step.math_clk + 0.0092 * step.requested_lines +

@@ -90,8 +90,8 @@ bool suits(const Problem& p, const Config& c) {
     const WgmmaBlock block = ws_block(c);
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
-    if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong || c.cluster_m * c.cluster_n > 1)) return false;
-    if (c.split_k && (gated || c.pingpong || c.cluster_m * c.cluster_n > 1)) return false;
+    if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong)) return false;
+    if (c.split_k && (gated || c.pingpong)) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
     // MN-major tiles are brought in boxes of 64: any other width is mostly wasted.
@@ -101,9 +101,11 @@ bool suits(const Problem& p, const Config& c) {
 
 }  // namespace
 
-// Those of four and more do not fill the GPCs.
+// Pairs fill an H200; its GPCs have 16 or 18 SMs, and of larger clusters so many fit (cuOccupancyMaxActiveClusters).
 int running_clusters(const Target& target, int blocks) {
-    return std::max(target.units / blocks - (blocks > 2 ? target.units / 100 : 0), 1);
+    constexpr int kOf132[] = {132, 66, 39, 30, 22, 17, 15, 15};
+    const int most = blocks <= 8 ? kOf132[blocks - 1] : 0;
+    return std::max(most * target.units / 132, 1);
 }
 
 int ws_cluster_blocks(const Config& c) {
@@ -157,23 +159,35 @@ int even_rows(int64_t rows, int64_t clusters, int64_t tiles_each) {
     return int(ceil_div(ceil_div(rows, clusters * tiles_each), 8) * 8);
 }
 
-// Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly, alone
-// and with K in 2 to 8 parts. For all columns of D in one tile, or in two, for B is read for each tile of A.
+// How blocks share the work of add_even(): tiles of A side by side that get B's tile together, and parts of K.
+struct Sharing {
+    int rows, parts;
+};
+constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
+
+void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
+    c.stages = stages_of(p, c, target);
+    if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
+        configs.push_back(std::move(c));
+}
+
+// Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all
+// columns of D in one tile, or in two, for B is read for each tile of A.
 void add_even(const Problem& p, const Target& target, std::vector<Config>& configs) {
     if (p.d_cols() > 2 * kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
     const int64_t steps = ceil_div(p.k, kStageDepth);
     for (int64_t across = p.d_cols() > kMostCols ? 2 : 1; across <= 2; ++across) {
         const int cols = int(ceil_div(ceil_div(p.d_cols(), across), 16) * 16);
-        for (int parts = 1; parts <= kMostParts && (parts == 1 || 2 * parts <= steps); ++parts) {
-            const int64_t clusters = std::max<int64_t>(running_clusters(target, parts) / across / p.entries(), 1);
-            int64_t tiles = ceil_div(p.m, clusters * kMostRows);
-            for (const int64_t end = tiles + 2; tiles < end; ++tiles) {
-                const int rows = even_rows(p.m, clusters, tiles);
-                Config c = make_config(p, {rows, false, {}}, cols, kClusters[0], target);
+        for (const auto& [shared, parts] : kSharings) {
+            if (parts > 1 && 2 * parts > steps) continue;
+            const int64_t columns =
+                std::max<int64_t>(running_clusters(target, shared * parts) * shared / across / p.entries(), 1);
+            const int64_t fewest = ceil_div(p.m, columns * kMostRows);
+            for (const int64_t tiles : {fewest, fewest + 1}) {
+                Config c = make_config(p, {even_rows(p.m, columns, tiles), false, {}}, cols, kClusters[0], target);
+                c.cluster_m = shared;
                 if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
-                c.stages = stages_of(p, c, target);
-                const bool known = std::find(configs.begin(), configs.end(), c) != configs.end();
-                if (c.stages >= kMinStages && suits(p, c) && !known) configs.push_back(std::move(c));
+                add_if_new(p, target, std::move(c), configs);
             }
         }
     }

@@ -154,7 +154,7 @@ bool maps_fit(const carat_shared::BulkGemmParams& params) {
     const auto fits = [](const carat_shared::BulkMap& map, const void* operand) {
         return std::memcmp(map.bytes, &operand, sizeof operand) == 0;
     };
-    return fits(params.a_map, params.a) && fits(params.b_map, params.b) && fits(params.d_map, params.d);
+    return fits(params.a_maps.whole, params.a) && fits(params.b_maps.whole, params.b) && fits(params.d_map, params.d);
 }
 
 TEST_F(ExecutableTest, ManyThreadsMoveTheirOwnCopies) {

@@ -149,6 +149,9 @@ TEST(WsEmulation, PartsOfKInACluster) {
     expect_parts<InParts<2, 1, false, 5>, 128, Bf16, LayoutOf<true, false, false>>();
     expect_parts<InParts<2, 2, false, 3>, 128, Bf16>();
     expect_parts<InParts<1, 1, false, 8>, 32, Bf16ToE4m3>();
+    // Of two tiles that share B.
+    expect_parts<Form<1, 1, false, 2, 1, 2>, 32>();
+    expect_parts<Form<2, 1, false, 2, 1, 2, 88>, 96>();
 }
 TEST(WsEmulation, PartsOfKInAnyOrderOfEvents) {
     using Config = ConfigOf<InParts<1, 1, false, 3>, 80, 2, LayoutOf<true, false, false>, Bf16>;
