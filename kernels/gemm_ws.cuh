@@ -51,6 +51,25 @@ struct GemmWs {
     // One a warp of each block that reads what this block loads.
     static constexpr int kReleases = (Config::kPingPong ? 1 : Config::kConsumers) * 4 * Place::kReaders;
 
+    // One thread, before the kernels before this one have ended: the first tile's operand that no other block reads, to L2,
+    // so that memory has something to do while they end and this one starts.
+    static __device__ void fetch_to_l2(const BulkGemmParams& params, const RasterTiles<Config>& tiles, StepRange steps) {
+        static_assert(Place::kM * Place::kN == 1 || !Config::kOnceB, "each block asks for its own tile");
+        if (tiles.first() >= tiles.count()) return;
+        const RasterTile tile = tiles.at(tiles.first());
+        const int count = steps.count < params.steps_ahead ? steps.count : params.steps_ahead;
+#pragma unroll 1
+        for (int step = 0; step < count; ++step) {
+            const int k = (steps.first + step) * kTileDepth;
+            if constexpr (Config::kBulkA && Config::kOnceA)
+                Ring::TileA::prefetch(params.a_maps, tile.row, static_cast<int>(params.m), k,
+                                      params.a_strides.batch ? tile.batch : 0);
+            else if constexpr (Config::kBulkB && Config::kOnceB)
+                Ring::TileB::prefetch(params.b_maps, static_cast<int>(source_column<Config>(params, tile.col, 0)),
+                                      static_cast<int>(params.n), k, params.b_strides.batch ? tile.batch : 0);
+        }
+    }
+
     // One thread, before the kernels before this one have ended: the first tile's stages of the operand that is constant.
     // Gives how many stages now wait for the other one.
     static __device__ int produce_early(const BulkGemmParams& params, const Ring& stages,
@@ -151,10 +170,14 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     let_next_kernel_start();
     const RasterTiles<Config> tiles(params.walk, place);
     int early = 0;
-    if constexpr (Kernel::kEarly)
+    if constexpr (!Config::kDeviceScalars)
         if (threadIdx.x == 0) {
-            const int steps = step_count(params, load_scalars<Config>(params.epilogue));
-            early = Kernel::produce_early(params, stages, tiles, part_of<Config::kClusterK>(steps, place.part), place);
+            const StepRange steps =
+                part_of<Config::kClusterK>(step_count(params, load_scalars<Config>(params.epilogue)), place.part);
+            if constexpr (Kernel::kEarly)
+                early = Kernel::produce_early(params, stages, tiles, steps, place);
+            else
+                Kernel::fetch_to_l2(params, tiles, steps);
         }
     wait_for_kernels_before();
 

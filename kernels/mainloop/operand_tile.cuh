@@ -54,6 +54,14 @@ struct OperandTile {
             }
     }
 
+    // One thread: all of a tile, of one piece, to L2.
+    __device__ static void prefetch(const OperandMaps& maps, int row, int end, int k, int batch) {
+        constexpr int kBoxRows = kKMajor ? kRows : 64;
+        for (int at = row; at < row + kRows && (!kKMajor || at < end); at += kBoxRows)
+            bulk_prefetch_to_l2(kKMajor && at + kBoxRows > end ? maps.last : maps.whole, kKMajor ? k : at,
+                                kKMajor ? at : k, batch);
+    }
+
     // Bytes of all parts of the tile that begins at `row`.
     template <int kPieces>
     __device__ static int bytes(int row, int end) {

@@ -99,7 +99,7 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, {}, nullptr});
+        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.steps_ahead, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -133,7 +133,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.steps_ahead};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -151,6 +151,7 @@ class CudaExecutable final : public Executable {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
+        int steps_ahead;
         std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };

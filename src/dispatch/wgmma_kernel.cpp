@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kLineBytes = 128;     // kStageDepth elements of 16 bits
 constexpr int64_t kBoxesBytes = 16384;  // kStoreBytes of kernels/store/box_layout.cuh
+constexpr int64_t kBytesAhead = 128 << 10;  // of a block, on their way to L2 before the kernels before have ended
 constexpr int kRegistersOfAll = 512;  // of the threads of the same number in the four warpgroups that a block may have
 
 const char* text(bool value) {
@@ -29,12 +30,19 @@ int parts_of_b(const Problem& p, const Config& config) {
 }
 
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
-std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
-    if (block.consumers == 3) return {24, 160};
-    if (block.consumers == 1) return {0, 0};  // not shared: 256 threads have 255 each
+std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads, int blocks) {
+    if (block.consumers == 1) return {0, 0};  // not shared: 256 threads have as many as a thread can name
+    const int all = kRegistersOfAll / blocks;
+    if (block.consumers == 3) return {24, (all - 24) / 3 / 8 * 8};
     const int producer = by_threads ? 136 : 24;
     // Launched with 168 a thread, which is what there is to share.
-    return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
+    return {producer, (all - 8 - producer) / block.consumers / 8 * 8};
+}
+
+// Blocks that an SM is to have room for: this kernel's and one of the next, where accumulators leave registers for two.
+int blocks_of_sm(const WgmmaBlock& block, const Config& config, int64_t shared_bytes, const Target& target) {
+    const bool small = block.strips * config.bn / 2 <= 48 && block.consumers <= 2;
+    return small && shared_bytes <= half_of_shared(target) ? 2 : 1;
 }
 
 // wants_staging() of kernels/epilogue/staged.cuh.
@@ -73,15 +81,21 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
         kernel.constants.emplace_back(name, value);
     };
     const auto number = [&](const char* name, int value) { constant(name, std::to_string(value)); };
+    // What one tile alone reads is not read again.
+    const bool once_a = family.production && p.d_cols() <= tile_cols(p, config);
+    const bool once_b = family.production && p.m <= config.bm && p.epilogue.gate != CARAT_GATE_SPLIT;
     number("kThreads", int(kernel.shape.threads));
-    number("kMinBlocks", 1);
+    const bool by_threads = !maps.a || !maps.b;
+    const int blocks_of = once_a && !by_threads ? blocks_of_sm(block, config, kernel.shape.dynamic_shared_bytes, target) : 1;
+    number("kMinBlocks", blocks_of);
     number("kConsumers", block.consumers);
     number("kFillThreads", family.specialized ? 128 : 256);
     if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
     number("kClusterK", parts);
-    // What one tile alone reads is not read again.
-    constant("kOnceA", text(family.production && p.d_cols() <= tile_cols(p, config)));
-    constant("kOnceB", text(family.production && p.m <= config.bm));
+    constant("kOnceA", text(once_a));
+    constant("kOnceB", text(once_b && !once_a));
+    if (once_a || once_b)
+        kernel.steps_ahead = int(kBytesAhead / ((once_a ? config.bm : config.bn) * kLineBytes));
     constant("kEarlyA", "false");
     constant("kEarlyB", "false");
     if (!config.tm) number("kTM", block.strips);
@@ -91,7 +105,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     constant("kBulkC", text(maps.c.has_value()));
     constant("kBulkStore", text(maps.d.has_value()));
     if (family.specialized) {
-        const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b);
+        const auto [producer, consumer] = register_shares(block, by_threads, blocks_of);
         number("kProducerRegisters", producer);
         number("kConsumerRegisters", consumer);
     }
@@ -104,6 +118,11 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
 
 int parts_in_cluster(const Config& config) {
     return config.split_form == SplitForm::cluster ? config.split_k : 1;
+}
+
+int64_t half_of_shared(const Target& target) {
+    constexpr int64_t kReserved = 1024;  // of each block; an SM has as much more than a block can have
+    return (target.shared_bytes_per_block + kReserved) / 2 - kReserved;
 }
 
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {

@@ -54,13 +54,13 @@ bool brings_c(const Problem& p, const Config& c) {
 }
 
 // As many as fit, or none.
-int stages_of(const Problem& p, Config config, const Target& target) {
+int stages_of(const Problem& p, Config config, int64_t shared_bytes) {
     const WgmmaBlock block = ws_block(config);
     config.stages = 0;
     const int64_t rest =
         wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
     config.stages = 1;
-    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
+    const int64_t fit = (shared_bytes - rest) / wgmma_shared_bytes(p, config, block, 0);
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -148,7 +148,7 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
     Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
-    c.stages = stages_of(p, c, target);
+    c.stages = stages_of(p, c, target.shared_bytes_per_block);
     return c;
 }
 
@@ -166,9 +166,12 @@ struct Sharing {
 constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
 
 void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
-    c.stages = stages_of(p, c, target);
-    if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
-        configs.push_back(std::move(c));
+    // With all of an SM's shared memory, and with half of it: the next kernel's blocks then find a place beside them.
+    for (const int64_t shared_bytes : {target.shared_bytes_per_block, half_of_shared(target)}) {
+        c.stages = stages_of(p, c, shared_bytes);
+        if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
+            configs.push_back(c);
+    }
 }
 
 // Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all
