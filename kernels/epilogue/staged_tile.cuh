@@ -40,6 +40,11 @@ struct StagedTile {
     // All threads, after a barrier. `where`: the tile's place in D.
     static __device__ void finish(const GemmParams& params, const Scalars& scalars, float* tile, const Tile& where,
                                   Largest<Config>& largest) {
+        finish(params, scalars, tile, where, largest, cols(params));
+    }
+    // Of its columns those before column `end` of D.
+    static __device__ void finish(const GemmParams& params, const Scalars& scalars, float* tile, const Tile& where,
+                                  Largest<Config>& largest, i64 end) {
         if constexpr (kScaled) {
             scale_rows(params, scalars, tile, where, largest);
             __syncthreads();
@@ -48,8 +53,8 @@ struct StagedTile {
         const i64 first = where.row * s.row + where.col * s.col + where.batch * s.batch;
         const unsigned long long address = reinterpret_cast<unsigned long long>(params.d) + first * kElement;
         const bool aligned = address % (4 * kElement) == 0 && (kRows ? s.row : s.col) % 4 == 0;
-        aligned ? store<4>(params, scalars, tile, where, first, largest)
-                : store<1>(params, scalars, tile, where, first, largest);
+        aligned ? store<4>(params, scalars, tile, where, first, end, largest)
+                : store<1>(params, scalars, tile, where, first, end, largest);
     }
 
   private:
@@ -133,11 +138,11 @@ struct StagedTile {
     // `first`: elements from D's begin to the tile's.
     template <int kRun>
     static __device__ void store(const GemmParams& params, const Scalars& scalars, const float* tile, const Tile& where,
-                                 i64 first, Largest<Config>& largest) {
+                                 i64 first, i64 end, Largest<Config>& largest) {
         constexpr int kRuns = kLine / kRun;  // of a line
         const i64 line_step = kRows ? params.d_strides.row : params.d_strides.col;
-        const i64 lines = kRows ? params.m - where.row : cols(params) - where.col;
-        const i64 length = kRows ? cols(params) - where.col : params.m - where.row;
+        const i64 lines = kRows ? params.m - where.row : end - where.col;
+        const i64 length = kRows ? end - where.col : params.m - where.row;
 #pragma unroll 1
         for (int run = static_cast<int>(threadIdx.x); run < kLines * kRuns; run += Config::kThreads) {
             const int line = run / kRuns, along = run % kRuns * kRun;

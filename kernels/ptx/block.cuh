@@ -43,6 +43,21 @@ __device__ inline int cluster_rank() {
     return static_cast<int>(rank);
 }
 
+// A float at the same place in the shared memory of another block of the cluster, which a cluster_barrier() has made visible.
+__device__ inline float load_of_block(const float* own, int rank) {
+    float value;
+    asm volatile(
+        "{\n"
+        ".reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %1, %2;\n"
+        "ld.shared::cluster.f32 %0, [remote];\n"
+        "}"
+        : "=f"(value)
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(own))), "r"(rank)
+        : "memory");
+    return value;
+}
+
 // A barrier of all threads of the cluster that have not exited. Lanes of a warp may come apart.
 __device__ inline void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");

@@ -18,6 +18,30 @@ __device__ inline void cp_async_16(unsigned to, const void* from, bool inside) {
         : "memory");
 }
 
+// The same, of memory that is read once: 256 bytes around it come to L2 together.
+__device__ inline void cp_async_16_once(unsigned to, const void* from, bool inside) {
+    asm volatile(
+        "{\n"
+        ".reg .pred outside;\n"
+        "setp.eq.u32 outside, %2, 0;\n"
+        "cp.async.cg.shared.global.L2::256B [%0], [%1], 16, outside;\n"
+        "}" ::"r"(to),
+        "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(inside))
+        : "memory");
+}
+
+// The same, of memory that other warps of the SM read, too: through the L1.
+__device__ inline void cp_async_16_cached(unsigned to, const void* from, bool inside) {
+    asm volatile(
+        "{\n"
+        ".reg .pred outside;\n"
+        "setp.eq.u32 outside, %2, 0;\n"
+        "cp.async.ca.shared.global [%0], [%1], 16, outside;\n"
+        "}" ::"r"(to),
+        "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(inside))
+        : "memory");
+}
+
 __device__ inline void cp_async_commit_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }

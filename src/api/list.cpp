@@ -31,9 +31,9 @@ std::vector<Types> type_triples() {
     return triples;
 }
 
-carat_problem probe(const Types& types, const char* layout = "nt") {
+carat_problem problem_of(const Row& row, const Types& types, int64_t extent, const char* layout = "nt") {
     carat_problem problem;
-    carat_problem_init(&problem, kProbeExtent, kProbeExtent, kProbeExtent, types.a, layout);
+    carat_problem_init(&problem, row.most_rows ? row.most_rows : extent, extent, extent, types.a, layout);
     problem.b.dtype = types.b;
     problem.d.dtype = types.d;
     return problem;
@@ -112,7 +112,7 @@ bool takes(const Row& row, const Target& target, const carat_problem& problem) {
 Json names_taken(const Row& row, const Target& target, const Types& types, std::span<const Feature> features) {
     Json names = Json::array();
     for (const Feature& feature : features) {
-        carat_problem problem = probe(types);
+        carat_problem problem = problem_of(row, types, kProbeExtent);
         feature.apply(problem);
         if (takes(row, target, problem)) names.push_back(feature.name);
     }
@@ -125,7 +125,7 @@ Json supports_json(const Row& row) {
     for (const Types& types : type_triples()) {
         Json layouts = Json::array();
         for (const char* layout : kLayouts)
-            if (takes(row, target, probe(types, layout))) layouts.push_back(layout);
+            if (takes(row, target, problem_of(row, types, kProbeExtent, layout))) layouts.push_back(layout);
         if (layouts.empty()) continue;
         supports.push_back({{"a", name(types.a)},
                             {"b", name(types.b)},
@@ -146,10 +146,7 @@ std::optional<carat_problem> typical_problem(const Row& row, const Target& targe
     std::vector<Types> triples = type_triples();
     triples.insert(triples.begin(), {CARAT_BF16, CARAT_BF16, CARAT_BF16});
     for (const Types& types : triples) {
-        carat_problem problem;
-        carat_problem_init(&problem, kTypicalExtent, kTypicalExtent, kTypicalExtent, types.a, "nt");
-        problem.b.dtype = types.b;
-        problem.d.dtype = types.d;
+        const carat_problem problem = problem_of(row, types, kTypicalExtent);
         if (takes(row, target, problem)) return problem;
     }
     return std::nullopt;

@@ -9,6 +9,7 @@
 #include "dispatch/rows_gemm_mma.hpp"
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
+#include "dispatch/rows_stream.hpp"
 #include "dispatch/rows_wgmma.hpp"
 #include "dispatch/rows_ws.hpp"
 
@@ -17,6 +18,7 @@ namespace carat {
 std::span<const Row> registry() {
     // Copied on first use, when every row's own file has been initialised.
     static const std::vector<Row> table = {
+        kRowStream,
         kRowWs,
         kRowMma,
         // kernels/ladder

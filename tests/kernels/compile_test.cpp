@@ -10,6 +10,7 @@
 #include "dispatch/rows_gemm_mma.hpp"
 #include "dispatch/rows_mma.hpp"
 #include "dispatch/rows_simt.hpp"
+#include "dispatch/rows_stream.hpp"
 #include "dispatch/rows_wgmma.hpp"
 #include "dispatch/rows_ws.hpp"
 #include "kernels/gpu.hpp"
@@ -95,6 +96,12 @@ std::vector<Problem> general_16bit_problems() {
     return {gated, split, s8, all};
 }
 
+// The same with the rows of a decode step, for the kernel that takes no more.
+std::vector<Problem> of_rows(std::vector<Problem> problems, int64_t m) {
+    for (Problem& p : problems) p.m = m;
+    return problems;
+}
+
 // What a block of a kernel takes, by its design.
 struct Design {
     int threads;
@@ -116,6 +123,14 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "v5_mma") return Design{256, 0, c.stages * 128 * (c.bm + c.bn)};
     if (c.family == "mma")
         return Design{32 * (c.bm / c.tm) * (c.bn * parts / c.tn), 0, c.stages * 128 * (c.bm + c.bn * parts)};
+    if (c.family == "sm80_stream") {
+        // A ring of chunks of 16 bytes for each lane, and sums for each warp along K.
+        const int warps_k = c.bk / 32, cols = c.bn * parts, threads = c.bk * cols / c.tn;
+        const int pitch = p.d.order == CARAT_ROW_MAJOR ? cols + 8 : c.bm + 4;
+        return Design{threads, 0,
+                      c.stages * (c.tn / 8 + c.bm / 8) * 16 * threads +
+                          4 * warps_k * pitch * (p.d.order == CARAT_ROW_MAJOR ? c.bm : cols)};
+    }
     if (c.family == "sm90_ws") {
         // As below, but with a barrier for each consumer where they take turns, and two where C comes in bulk.
         const bool bulk_c = p.has_c() && parts == 1 && bits(p.c.dtype) == bits(p.d.dtype) && p.c.ld % 8 == 0;
@@ -215,6 +230,21 @@ TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnHop
 
 TEST_F(KernelCompile, EveryMmaTileFitsWithGatesNarrowTypesAndComputedScalesOnAmpere) {
     EXPECT_GE(expect_all_fit(general_16bit_problems(), 8, "mma"), 14);
+}
+
+// In pieces, of a problem each.
+class StreamCompile : public KernelCompile, public testing::WithParamInterface<int> {};
+
+TEST_P(StreamCompile, FitsWithoutSpills) {
+    std::vector<Problem> problems = of_rows(representative_16bit_problems(), 7);
+    for (const Problem& p : of_rows(general_16bit_problems(), 16)) problems.push_back(p);
+    EXPECT_GE(expect_all_fit({problems.at(size_t(GetParam()))}, 9, "sm80_stream"), 1);
+}
+INSTANTIATE_TEST_SUITE_P(Hopper, StreamCompile, testing::Range(0, 9));
+
+TEST_F(KernelCompile, StreamFitsWithoutSpillsOnAmpere) {
+    const std::vector<Problem> problems = of_rows(representative_16bit_problems(), 16);
+    EXPECT_GE(expect_all_fit({problems[0], problems[3]}, 8, "sm80_stream"), 6);
 }
 
 // ---------------------------------------------------------------- the Hopper kernel, in pieces that processes share

@@ -54,6 +54,13 @@ void grow_registers() {
 inline int cluster_rank() {
     return static_cast<int>(host_cuda::cluster_rank());
 }
+inline float load_of_block(const float* own, int rank) {
+    const char* const begin = host_cuda::shared_memory(host_cuda::cluster_rank());
+    float value;
+    std::memcpy(&value, host_cuda::shared_memory(unsigned(rank)) + (reinterpret_cast<const char*>(own) - begin),
+                sizeof value);
+    return value;
+}
 inline void cluster_barrier() {
     host_cuda::cluster_barrier();
 }

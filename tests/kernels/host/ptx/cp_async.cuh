@@ -26,7 +26,15 @@ inline PendingCopies& my_copies() {
 }
 
 inline void cp_async_16(unsigned to, const void* from, bool inside) {
+    if (to % 16 != 0 || (inside && reinterpret_cast<std::uintptr_t>(from) % 16 != 0))
+        host_cuda::fail("a copy of 16 bytes at an address that is no multiple of 16");
     my_copies().groups.back().push_back({to, from, inside});
+}
+inline void cp_async_16_once(unsigned to, const void* from, bool inside) {
+    cp_async_16(to, from, inside);
+}
+inline void cp_async_16_cached(unsigned to, const void* from, bool inside) {
+    cp_async_16(to, from, inside);
 }
 inline void cp_async_commit_group() {
     my_copies().groups.emplace_back();
