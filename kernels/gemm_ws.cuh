@@ -11,12 +11,12 @@
 //   tiles and short K, where a tile's store is a good part of its time.
 // Nothing inside of the loop over tiles waits for the whole block.
 // It begins while the kernel before it in its stream may still run (programmatic dependent launch) and reads nothing that
-// one may write before it has ended. Where the caller promises that B is constant (weights), its first stages are on their way
-// before that (kEarlyA, kEarlyB: it may run swapped).
+// one may write before it has ended; but the begin of what a block alone reads comes to L2 meanwhile (mainloop/fetch_early.cuh).
 #pragma once
 
 #include <epilogue/fetch_ahead.cuh>
 #include <mainloop/cluster_split.cuh>
+#include <mainloop/fetch_early.cuh>
 #include <mainloop/stages.cuh>
 #include <ptx/dependent_launch.cuh>
 #include <scheduler/raster_tiles.cuh>
@@ -29,7 +29,7 @@ namespace carat_kernel {
 // the tile in shared memory, and is not stored.
 // Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
 // kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
-// kBulkStore, kOnceA, kOnceB, kEarlyA, kEarlyB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
+// kBulkStore, kOnceA, kOnceB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
 // (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
@@ -46,61 +46,17 @@ struct GemmWs {
                   "only the copy engine writes to other blocks");
     // A lone consumer and the producer have as many as a thread can name.
     static constexpr bool kSharesRegisters = Config::kConsumers > 1;
-    static constexpr bool kEarly = Config::kEarlyA || Config::kEarlyB;
-    static_assert(!kEarly || !Ring::kByThreads && !Config::kDeviceScalars, "alpha says whether A and B are read");
     // One a warp of each block that reads what this block loads.
     static constexpr int kReleases = (Config::kPingPong ? 1 : Config::kConsumers) * 4 * Place::kReaders;
 
-    // One thread, before the kernels before this one have ended: the first tile's operand that no other block reads, to L2,
-    // so that memory has something to do while they end and this one starts.
-    static __device__ void fetch_to_l2(const BulkGemmParams& params, const RasterTiles<Config>& tiles, StepRange steps) {
-        static_assert(Place::kM * Place::kN == 1 || !Config::kOnceB, "each block asks for its own tile");
-        if (tiles.first() >= tiles.count()) return;
-        const RasterTile tile = tiles.at(tiles.first());
-        const int count = steps.count < params.steps_ahead ? steps.count : params.steps_ahead;
-#pragma unroll 1
-        for (int step = 0; step < count; ++step) {
-            const int k = (steps.first + step) * kTileDepth;
-            if constexpr (Config::kBulkA && Config::kOnceA)
-                Ring::TileA::prefetch(params.a_maps, tile.row, static_cast<int>(params.m), k,
-                                      params.a_strides.batch ? tile.batch : 0);
-            else if constexpr (Config::kBulkB && Config::kOnceB)
-                Ring::TileB::prefetch(params.b_maps, static_cast<int>(source_column<Config>(params, tile.col, 0)),
-                                      static_cast<int>(params.n), k, params.b_strides.batch ? tile.batch : 0);
-        }
-    }
-
-    // One thread, before the kernels before this one have ended: the first tile's stages of the operand that is constant.
-    // Gives how many stages now wait for the other one.
-    static __device__ int produce_early(const BulkGemmParams& params, const Ring& stages,
-                                        const RasterTiles<Config>& tiles, StepRange steps, const Place& place) {
-        if (tiles.first() >= tiles.count()) return 0;
-        const RasterTile tile = tiles.at(tiles.first());
-        const int count = steps.count < Config::kStages ? steps.count : Config::kStages;
-#pragma unroll 1
-        for (int step = 0; step < count; ++step) {
-            barrier_arrive_expect(stages.full(step), bulk_bytes<Config, Ring>(params, tile));
-            ask_for_stage<Config, Config::kEarlyA, Config::kEarlyB>(params, stages, step, tile, steps.first + step,
-                                                                    place);
-        }
-        return count;
-    }
-
-    // early: the first stages that have their constant operand.
     static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
-                                   StepRange steps, const Place& place, int early) {
+                                   StepRange steps, const Place& place) {
         if (!Ring::kByThreads && threadIdx.x != 0) return;
         RingPosition<Config::kStages> at;
         for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
             const RasterTile tile = tiles.at(index);
 #pragma unroll 1  // its 24 registers do not hold four turns at once
             for (int step = 0; step < steps.count; ++step, at.advance()) {
-                if (kEarly && early > 0) {
-                    --early;
-                    ask_for_stage<Config, !Config::kEarlyA, !Config::kEarlyB>(params, stages, at.stage, tile,
-                                                                              steps.first + step, place);
-                    continue;
-                }
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
                 fill_stage(params, stages, at.stage, tile, steps.first + step, place);
             }
@@ -169,15 +125,11 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     start_together<Config>();
     let_next_kernel_start();
     const RasterTiles<Config> tiles(params.walk, place);
-    int early = 0;
-    if constexpr (!Config::kDeviceScalars)
-        if (threadIdx.x == 0) {
-            const StepRange steps =
-                part_of<Config::kClusterK>(step_count(params, load_scalars<Config>(params.epilogue)), place.part);
-            if constexpr (Kernel::kEarly)
-                early = Kernel::produce_early(params, stages, tiles, steps, place);
-            else
-                Kernel::fetch_to_l2(params, tiles, steps);
+    // Not where alpha is yet to be read: A and B may be no operands then.
+    if constexpr (!Config::kDeviceScalars && (Config::kOnceA || Config::kOnceB))
+        if (threadIdx.x < Config::kFillThreads) {
+            const int steps = step_count(params, load_scalars<Config>(params.epilogue));
+            fetch_early<Config>(params, tiles, part_of<Config::kClusterK>(steps, place.part));
         }
     wait_for_kernels_before();
 
@@ -186,7 +138,7 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
         if constexpr (Kernel::kSharesRegisters) shrink_registers<Config::kProducerRegisters>();
-        Kernel::produce(params, stages, tiles, steps, place, early);
+        Kernel::produce(params, stages, tiles, steps, place);
     } else {
         if constexpr (Kernel::kSharesRegisters) grow_registers<Config::kConsumerRegisters>();
         Kernel::consume(params, stages, tiles, steps.count, place, scalars, consumer);

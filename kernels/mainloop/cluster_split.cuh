@@ -82,7 +82,9 @@ class ClusterSplit {
     }
 
   private:
-    __device__ static unsigned come(unsigned barriers, int consumer) { return barriers + consumer * 2 * kBarrierBytes; }
+    __device__ static unsigned come(unsigned barriers, int consumer) {
+        return barriers + consumer * 2 * kBarrierBytes;
+    }
     __device__ static unsigned taken(unsigned barriers, int consumer) {
         return come(barriers, consumer) + kBarrierBytes;
     }
@@ -104,8 +106,8 @@ class ClusterSplit {
     __device__ static void send(const float (&accumulators)[Config::kTM][Config::kBN / 2], int box, unsigned barriers,
                                 const Place& place, int consumer, unsigned thread) {
         const int owner = carat_shared::box_owner(consumer, box, kBoxes, kParts);
-        const unsigned to = shared_address(dynamic_shared()) +
-                            slot(consumer, box, place.part - (place.part > owner)) + thread * 16;
+        const unsigned to =
+            shared_address(dynamic_shared()) + slot(consumer, box, place.part - (place.part > owner)) + thread * 16;
         const float* const from = accumulators[0] + first_of(box);
 #pragma unroll
         for (int i = 0; i < box_count(box); i += 4)

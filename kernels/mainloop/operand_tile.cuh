@@ -24,15 +24,15 @@ struct OperandTile {
     // Whether copies end where the operand does. Those of MN-major boxes do not, nor those of two pieces, the first of which
     // ends in the second.
     template <int kPieces>
-    static constexpr bool kEnds = kKMajor && kPieces == 1;
+    static constexpr bool kEnds = kKMajor&& kPieces == 1;
 
     // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
     // operand; for this block or, of several parts, for every block of the cluster in `mask`. kOnce: nobody reads it again.
     // end: the operand's rows. Of a part that they end in the rows that there are are brought, by a map of their own: the copy
     // engine takes 5 clocks and more for a row outside of an operand, and 270 for a box that has one.
     template <int kParts, bool kOnce = false, int kPieces>
-    __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces], int end,
-                                int k, int batch, int part, unsigned short mask) {
+    __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces],
+                                int end, int k, int batch, int part, unsigned short mask) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
         constexpr int kBoxRows = kKMajor ? kPartRows : 64;
         static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
@@ -52,14 +52,6 @@ struct OperandTile {
                 else
                     bulk_load_multicast(line, map, barrier, x, y, batch, mask);
             }
-    }
-
-    // One thread: all of a tile, of one piece, to L2.
-    __device__ static void prefetch(const OperandMaps& maps, int row, int end, int k, int batch) {
-        constexpr int kBoxRows = kKMajor ? kRows : 64;
-        for (int at = row; at < row + kRows && (!kKMajor || at < end); at += kBoxRows)
-            bulk_prefetch_to_l2(kKMajor && at + kBoxRows > end ? maps.last : maps.whole, kKMajor ? k : at,
-                                kKMajor ? at : k, batch);
     }
 
     // Bytes of all parts of the tile that begins at `row`.

@@ -37,13 +37,6 @@ __device__ void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int
         : "memory");
 }
 
-// A box on its way to L2 and no further. It may be asked for before the kernels that write there have ended: L2 is where
-// their stores go, too.
-__device__ inline void bulk_prefetch_to_l2(const BulkMap& map, int x, int y, int z) {
-    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(&map), "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-
 // Into the same place of every CTA in `mask`, counted on each one's barrier of the same address.
 __device__ inline void bulk_load_multicast(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z,
                                            unsigned short mask) {

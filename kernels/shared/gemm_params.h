@@ -74,7 +74,7 @@ struct BulkGemmParams : GemmParams {
     OperandMaps a_maps, b_maps;
     BulkMap c_map, d_map;
     TileWalk walk;
-    int steps_ahead;  // of a block's first tile, that may be on their way to L2 before the kernels before it have ended
+    int early_bytes;  // of each row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
 };
 
 // Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple

@@ -30,7 +30,7 @@ struct Config {
     int cluster_m = 0, cluster_n = 0;  // thread-block cluster; 0: unused
     int split_k = 0;                   // parts of K; 0: unused
     SplitForm split_form = SplitForm::none;
-    bool pingpong = false;             // consumers take whole tiles in turn
+    bool pingpong = false;  // consumers take whole tiles in turn
     // Tiles across a strip of the order in which clusters take them: above 0 rows of tiles, below 0 columns; 0: unused.
     int strip = 0;
     bool aligned = false;  // operands are copied to pitches of 16 bytes first

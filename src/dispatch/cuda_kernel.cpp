@@ -77,14 +77,33 @@ struct BulkOperand {
 using Params = shared::BulkGemmParams;
 constexpr auto address_of_a = [](const carat_operands& o) { return o.a; };
 constexpr auto address_of_b = [](const carat_operands& o) { return o.b; };
-constexpr BulkOperand kBulkOperands[] = {
-    {&BulkMaps::a, [](Params& p) -> auto& { return p.a_maps.whole; }, address_of_a},
-    {&BulkMaps::b, [](Params& p) -> auto& { return p.b_maps.whole; }, address_of_b},
-    {&BulkMaps::a_last, [](Params& p) -> auto& { return p.a_maps.last; }, address_of_a},
-    {&BulkMaps::b_last, [](Params& p) -> auto& { return p.b_maps.last; }, address_of_b},
-    {&BulkMaps::c, [](Params& p) -> auto& { return p.c_map; }, [](const carat_operands& o) { return o.c; }},
-    {&BulkMaps::d, [](Params& p) -> auto& { return p.d_map; }, [](const carat_operands& o) -> const void* { return o.d; }},
-};
+constexpr BulkOperand kBulkOperands[] = {{&BulkMaps::a, [](Params& p) -> auto& {return p.a_maps.whole;
+}  // namespace
+, address_of_a
+}  // namespace carat
+, {&BulkMaps::b, [](Params& p) -> auto& {return p.b_maps.whole;
+}
+, address_of_b
+}
+, {&BulkMaps::a_last, [](Params& p) -> auto& {return p.a_maps.last;
+}
+, address_of_a
+}
+, {&BulkMaps::b_last, [](Params& p) -> auto& {return p.b_maps.last;
+}
+, address_of_b
+}
+, {&BulkMaps::c, [](Params& p) -> auto& {return p.c_map;
+}
+, [](const carat_operands& o) { return o.c; }
+}
+, {&BulkMaps::d, [](Params& p) -> auto& {return p.d_map;
+}
+, [](const carat_operands& o) -> const void* { return o.d; }
+}
+,
+}
+;
 
 bool is_bulk_address(const void* address) {
     return address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0;
@@ -99,7 +118,8 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back({kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.steps_ahead, {}, nullptr});
+        ways_.push_back(
+            {kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.early_bytes, {}, nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -133,7 +153,7 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.steps_ahead};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes};
             bind(params, operands);
             CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -151,7 +171,7 @@ class CudaExecutable final : public Executable {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
-        int steps_ahead;
+        int early_bytes;
         std::vector<Map> maps;
         std::unique_ptr<cuda::Module> module;
     };

@@ -126,7 +126,7 @@ std::vector<Config> configs_of(const Problem& p, const Target& target) {
             if (cluster > 1) {
                 const bool few = ceil_div(grains(p), runs_of(p, cluster, target)) * grain_of(p) <= config.bn;
                 if (target.cc_major < 9 || shape.warps_n > 1 || !few) continue;
-                config.split_k = cluster;
+                config.split_k = cluster, config.split_form = SplitForm::cluster;
             }
             const int64_t room = target.shared_bytes_per_block - sums_bytes(p, config, shape);
             config.stages =
@@ -155,9 +155,10 @@ bool has(const Problem& p, const Config& config, const Target& target) {
     const Config of_kernel = kernel_config(config, runs);
     return std::any_of(shapes(runs).begin(), shapes(runs).end(), [&](const Shape& shape) {
         Config known = config_of(runs, shape);
-        known.stages = of_kernel.stages, known.split_k = of_kernel.split_k;
+        known.stages = of_kernel.stages, known.split_k = of_kernel.split_k, known.split_form = of_kernel.split_form;
         const bool clusters = target.cc_major >= 9 && (known.split_k == 2 || known.split_k == 4 || known.split_k == 8);
-        return known == of_kernel && (known.split_k == 0 || clusters) && suits(runs, known, target);
+        return known == of_kernel && (known.split_k == 0 || (clusters && known.split_form == SplitForm::cluster)) &&
+               suits(runs, known, target);
     });
 }
 

@@ -25,7 +25,7 @@ const std::vector<TileRows>& tiles() {
         {256, false, {64, 96, 128, 144, 160, 176, 192, 208}},
         {192, false, {128, 160, 192}},
         {64, false, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
-    {64, true, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
+        {64, true, {16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}},
         {128, true, {64, 96, 128, 144, 160, 176, 192, 208}},
     };
     return all;
@@ -54,13 +54,12 @@ bool brings_c(const Problem& p, const Config& c) {
 }
 
 // As many as fit, or none.
-int stages_of(const Problem& p, Config config, int64_t shared_bytes) {
+int stages_of(const Problem& p, Config config, const Target& target) {
     const WgmmaBlock block = ws_block(config);
     config.stages = 0;
-    const int64_t rest =
-        wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
+    const int64_t rest = wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
     config.stages = 1;
-    const int64_t fit = (shared_bytes - rest) / wgmma_shared_bytes(p, config, block, 0);
+    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -148,7 +147,7 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
     Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
-    c.stages = stages_of(p, c, target.shared_bytes_per_block);
+    c.stages = stages_of(p, c, target);
     return c;
 }
 
@@ -163,15 +162,13 @@ int even_rows(int64_t rows, int64_t clusters, int64_t tiles_each) {
 struct Sharing {
     int rows, parts;
 };
-constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
+constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6},
+                                 {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
 
 void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
-    // With all of an SM's shared memory, and with half of it: the next kernel's blocks then find a place beside them.
-    for (const int64_t shared_bytes : {target.shared_bytes_per_block, half_of_shared(target)}) {
-        c.stages = stages_of(p, c, shared_bytes);
-        if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
-            configs.push_back(c);
-    }
+    c.stages = stages_of(p, c, target);
+    if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
+        configs.push_back(std::move(c));
 }
 
 // Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all

@@ -7,81 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/emulated_hopper.hpp"
+#include "kernels/emulated_ws.hpp"
 
 namespace carat::test {
 namespace {
 
 using host_cuda::Copies;
 using host_cuda::Order;
-
-// ---------------------------------------------------------------- configurations
-
-// Rows of D in a block's tile, consumers and strips of 64 rows of each, cluster.
-template <int Consumers, int Strips, bool PingPong, int ClusterM = 1, int ClusterN = 1, int ClusterK = 1,
-          int Rows = 64 * Strips * (PingPong ? 1 : Consumers)>
-struct Form {
-    static constexpr int kConsumers = Consumers, kTM = Strips, kBM = Rows;
-    static constexpr bool kPingPong = PingPong;
-    static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
-    static constexpr bool kOnceA = false, kOnceB = false, kEarlyA = false, kEarlyB = false;
-    static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
-    static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
-};
-using Cooperative = Form<2, 1, false>;
-using PingPong = Form<2, 1, true>;
-
-template <bool A, bool B>
-struct Bulk {
-    static constexpr bool kBulkA = A, kBulkB = B;
-};
-
-// What a consumer receives from the other blocks of a tile whose K is split.
-template <class Shape, class Types, int N>
-constexpr int exchange_of = [] {
-    constexpr int kCols = 128 / carat_shared::type_bytes(Types::kTypeD);
-    return carat_shared::exchange_bytes(Shape::kTM * ((N + kCols - 1) / kCols), std::min(N, kCols) / 2,
-                                        Shape::kClusterK);
-}();
-
-template <class Shape, int N, int Stages, class Layout, class Types, class Copy = Bulk<true, true>,
-          class Epilogue = NoEpilogue>
-struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
-    static constexpr int kBN = N, kBK = 64, kStages = Stages;
-    static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
-    static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC && Epilogue::kGate == CARAT_GATE_NONE &&
-                                   Shape::kBM % 64 == 0 &&
-                                   carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
-    static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
-    static constexpr int kRowsAtOnce = 64 * Shape::kTM;
-    static constexpr int kLinesBeyond = std::max(
-        (Shape::kBM + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce - Shape::kBM - kLinesB, 0);
-    static constexpr unsigned kSharedBytes =
-        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + kLinesBeyond * 128 +
-        Shape::kConsumers *
-            (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0) +
-        (Shape::kClusterK > 1 ? Shape::kConsumers * (exchange_of<Shape, Types, N> + 16) : 0);
-
-    template <class Config>
-    static void run(const BulkGemmParams& params) {
-        carat_kernel::gemm_ws<Config>(params);
-    }
-    static inline int strip = 2;
-};
-
-using Bf16 = TypesOf<CARAT_BF16, CARAT_BF16>;
-using F16 = TypesOf<CARAT_F16, CARAT_F16>;
-using Bf16ToF32 = TypesOf<CARAT_BF16, CARAT_F32>;
-using F16ToBf16 = TypesOf<CARAT_F16, CARAT_BF16>;
-// D of 8 bits; C and the bias, which no kernel reads in 8 bits, of the operands' type.
-template <carat_dtype In, carat_dtype Out>
-struct NarrowOf : TypesOf<In, Out> {
-    static constexpr int kTypeC = In, kTypeBias = In;
-};
-using Bf16ToE4m3 = NarrowOf<CARAT_BF16, CARAT_E4M3>;
-using F16ToE5m2 = NarrowOf<CARAT_F16, CARAT_E5M2>;
-using Bf16ToS8 = NarrowOf<CARAT_BF16, CARAT_S8>;
-using Nt = LayoutOf<true, false, true>;
 
 // ---------------------------------------------------------------- results
 
@@ -124,75 +56,6 @@ void expect_one_by_threads() {
 TEST(WsEmulation, OneOperandInBulkTheOtherByThreads) {
     expect_one_by_threads<Bulk<true, false>>();
     expect_one_by_threads<Bulk<false, true>>();
-}
-
-// ---------------------------------------------------------------- K in parts
-
-template <int Consumers, int Strips, bool PingPong, int Parts>
-using InParts = Form<Consumers, Strips, PingPong, 1, 1, Parts>;
-
-template <class Shape, int N, class Types = Bf16, class Layout = Nt>
-void expect_parts() {
-    using Config = ConfigOf<Shape, N, 3, Layout, Types>;
-    // Parts without a step, of one, and uneven ones; tiles that are whole and not; one cluster for all tiles.
-    for (const int64_t k : {0, 8, 64, 136, 64 * Shape::kClusterK, 600}) {
-        expect_right<Config>(Config::kBM + 8, N + 9, k);
-        expect_right<Config>(2 * Config::kBM, 2 * N, k, 1);
-    }
-    expect_right<Config>(1, 1, 300);
-}
-TEST(WsEmulation, PartsOfKInACluster) {
-    expect_parts<InParts<1, 1, false, 2>, 16>();
-    expect_parts<InParts<1, 1, false, 4>, 64, Bf16, LayoutOf<true, false, false>>();
-    expect_parts<InParts<1, 1, false, 3>, 96, F16>();
-    expect_parts<InParts<2, 1, false, 2>, 48, Bf16ToF32>();
-    expect_parts<InParts<2, 1, false, 5>, 128, Bf16, LayoutOf<true, false, false>>();
-    expect_parts<InParts<2, 2, false, 3>, 128, Bf16>();
-    expect_parts<InParts<1, 1, false, 8>, 32, Bf16ToE4m3>();
-    // Of two tiles that share B.
-    expect_parts<Form<1, 1, false, 2, 1, 2>, 32>();
-    expect_parts<Form<2, 1, false, 2, 1, 2, 88>, 96>();
-}
-TEST(WsEmulation, PartsOfKInAnyOrderOfEvents) {
-    using Config = ConfigOf<InParts<1, 1, false, 3>, 80, 2, LayoutOf<true, false, false>, Bf16>;
-    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
-        for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
-            Launch launch;
-            launch.copies = copies, launch.order = order;
-            expect_right<Config>(200, 170, 520, 1, launch);
-        }
-}
-
-struct WithMax : NoEpilogue {
-    static constexpr bool kAmax = true;
-};
-
-// Tiles of fewer rows than their products have.
-template <int Rows, int Consumers, int Strips, int N, int Parts = 1, class Types = Bf16>
-void expect_rows() {
-    using Shape = Form<Consumers, Strips, false, 1, 1, Parts, Rows>;
-    using RowMajor = ConfigOf<Shape, N, 2, Nt, Types>;
-    using ColMajor = ConfigOf<Shape, N, 2, LayoutOf<true, false, false>, Types>;
-    for (const int64_t m : {1, Rows - 1, Rows, 3 * Rows + 5}) {
-        expect_right<RowMajor>(m, N - 3, 136);
-        expect_right<ColMajor>(m, N, 200, 1);
-    }
-    // A maximum knows nothing of the rows beyond.
-    using Largest = ConfigOf<Shape, N, 2, Nt, Types, Bulk<true, true>, WithMax>;
-    Problem p = make_problem(Largest::types, 3 * Rows + 5, N, 136, "nt");
-    set_pitch(p, Pitch::eights);
-    p.epilogue.amax = 1;
-    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
-    EXPECT_EQ(run<Largest>(gemm), "");
-}
-TEST(WsEmulation, TilesOfFewerRowsThanTheirProducts) {
-    expect_rows<8, 1, 1, 16>();
-    expect_rows<56, 1, 1, 48, 3>();
-    expect_rows<72, 2, 1, 32>();
-    expect_rows<112, 2, 1, 128, 2, F16>();
-    expect_rows<184, 3, 1, 16>();
-    expect_rows<200, 2, 2, 64, 2>();
-    expect_rows<248, 2, 2, 96, 1, Bf16ToF32>();
 }
 
 template <class Shape, int N>

@@ -24,8 +24,8 @@ class GpuWs : public GpuTest {
     // A tile is the configuration of one block that has it.
     std::vector<Config> tiles() const {
         std::vector<Config> all = ws_configs(make_problem(kBf16, 4096, 4096, 4096, "nt"), runtime_.target);
-        std::erase_if(
-            all, [](const Config& c) { return c.cluster_m * c.cluster_n > 1 || c.split_k > 0 || c.bm % 64 != 0; });
+        std::erase_if(all,
+                      [](const Config& c) { return c.cluster_m * c.cluster_n > 1 || c.split_k > 0 || c.bm % 64 != 0; });
         return all;
     }
 
@@ -77,9 +77,9 @@ class GpuWs : public GpuTest {
         for (const Config& c : ws_configs(p, runtime_.target))
             if (c.split_k > 0 ? c.split_k == 3 && c.bm == 64 && (c.bn == 16 || c.bn == 96)
                               : (c.bm == 128 && c.bn == 128 && !c.pingpong && c.cluster_m * c.cluster_n != 2) ||
-                (c.bm == 64 && c.bn == 32 && c.cluster_m * c.cluster_n == 1) ||
-                (c.bm == 128 && c.bn == 96 && c.pingpong && c.cluster_m == 2 && c.cluster_n == 1) ||
-                (c.bm == 256 && c.bn == 64 && c.cluster_m == 1 && c.cluster_n == 2))
+                                    (c.bm == 64 && c.bn == 32 && c.cluster_m * c.cluster_n == 1) ||
+                                    (c.bm == 128 && c.bn == 96 && c.pingpong && c.cluster_m == 2 && c.cluster_n == 1) ||
+                                    (c.bm == 256 && c.bn == 64 && c.cluster_m == 1 && c.cluster_n == 2))
                 all.push_back({&kRowWs, c});
         return all;
     }
@@ -139,7 +139,8 @@ TEST_F(GpuWs, PartsOfKInACluster) {
                 if (c.split_k > 0 && cols && (c.bm + c.bn + c.split_k) % 3 == int64_t(turn) % 3)
                     some.push_back({&kRowWs, c});
             }
-            if (!some.empty()) specs.push_back({p, Data::integers, 1, p.has_c() ? 2.0 : 0.0, Place::aligned, kAllCandidates, some});
+            if (!some.empty())
+                specs.push_back({p, Data::integers, 1, p.has_c() ? 2.0 : 0.0, Place::aligned, kAllCandidates, some});
         }
     EXPECT_GE(specs.size(), 6u);
     expect_right(specs);

@@ -101,10 +101,6 @@ void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, 
     host_cuda::defer([=] { load_box(box, barrier, rank); }, box.text("the copy"));
 }
 
-inline void bulk_prefetch_to_l2(const BulkMap& map, int x, int y, int z) {
-    Box(map, 0, x, y, z);  // checks
-}
-
 // Each block has its copy when it comes.
 inline void bulk_load_multicast(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z,
                                 unsigned short mask) {
