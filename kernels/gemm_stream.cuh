@@ -26,8 +26,8 @@
 namespace carat_kernel {
 
 // Config: kBM = 8 or 16 rows of A at most, kBN columns of D a tile, kBK = 32 for each warp along K, kTN rows of B a warp,
-// kStages, kClusterK, kGrain (of column_runs.cuh), kWholeChunks, kFetchFirst, kThreads; kRowMajorA, kRowMajorB, kTypeA = kTypeB; the epilogue's
-// constants.
+// kStages, kClusterK, kGrain (of column_runs.cuh), kWholeChunks, kFetchFirst, kThreads; kRowMajorA, kRowMajorB,
+// kTypeA = kTypeB; the epilogue's constants.
 template <class Config, bool kCut>
 struct GemmStream {
     using Operands = StreamedOperands<Config, kCut>;

@@ -53,8 +53,8 @@ struct StreamedOperands {
     static constexpr int kSlots = kBlocks * kGranules + kTokenChunks * kTokenGranules;
     static constexpr int kSlotBytes = 16 * Config::kThreads;
     static constexpr int kRingBytes = Config::kStages * (kBlocks + kTokenChunks) * kSlotBytes;
-    static constexpr int kDepth =
-        kRingBytes / (kSlots * kSlotBytes);  // steps that fit: 1, and none is ahead, if few are cut
+    // Steps that fit; of one, where few are cut, none is ahead.
+    static constexpr int kDepth = kRingBytes / (kSlots * kSlotBytes);
     static_assert(kDepth >= 1);
 
     // Elements from one k, one row of A and one column of B to the next: those that are 1 are known to the compiler.
