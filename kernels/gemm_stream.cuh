@@ -26,8 +26,8 @@
 namespace carat_kernel {
 
 // Config: kBM = 8 or 16 rows of A at most, kBN columns of D a tile, kBK = 32 for each warp along K, kTN rows of B a warp,
-// kStages, kClusterK, kGrain (of column_runs.cuh), kWholeChunks, kFetchFirst, kThreads; kRowMajorA, kRowMajorB, kTypeA = kTypeB; the epilogue's
-// constants.
+// kStages, kClusterK, kGrain (of column_runs.cuh), kWholeChunks, kFetchFirst, kThreads; kRowMajorA, kRowMajorB,
+// kTypeA = kTypeB; the epilogue's constants.
 template <class Config, bool kCut>
 struct GemmStream {
     using Operands = StreamedOperands<Config, kCut>;
@@ -126,22 +126,18 @@ struct GemmStream {
         cluster_barrier();
     }
 
-    static __device__ Runs all_runs(const GemmParams& params) {
-        return Runs(params.n / Staged::kParts, params.batch, blockIdx.x / kCluster, gridDim.x / kCluster);
-    }
-
     // Of the first tile as much as the ring will hold; whole chunks only. k: how deep the product is.
-    static __device__ void fetch_first(const GemmParams& params, i64 k) {
-        const GemmStream stream(params, k);
+    static __device__ void fetch_first(const GemmParams& params, i64 k, Runs runs) {
         constexpr int kFetched = (kDepth - 1) * kBlockK;
-        if (stream.warp_k != 0 || stream.rank != 0) return;
-        const int first = static_cast<int>(k < kFetched ? k : kFetched);
-        Operands::fetch_rows(params, all_runs(params).next(), first, stream.warp_n, stream.lane);
+        const GemmStream stream(params, k);
+        if (stream.rank != 0) return;
+        Operands::template fetch_rows<kWarpsK>(params, runs.next(), static_cast<int>(k < kFetched ? k : kFetched),
+                                               stream.warp_n, stream.warp_k, stream.lane);
     }
 
-    static __device__ void run(const GemmParams& params, const Scalars& scalars) {
+    static __device__ void run(const GemmParams& params, const Scalars& scalars, Runs runs) {
         const GemmStream stream(params, depth_of(params, scalars));
-        Runs runs = all_runs(params), coming = runs;
+        Runs coming = runs;
         StreamPlace ahead = stream.first(coming.next());
 #pragma unroll 1
         for (int slot = 0; slot < kDepth - 1; ++slot) stream.ask(ahead, coming, slot);
@@ -181,17 +177,19 @@ __device__ bool has_whole_chunks(const GemmParams& params) {
 
 template <class Config>
 __device__ void gemm_stream(const GemmParams& params) {
-    const bool whole = has_whole_chunks<Config>(params);
+    using Whole = GemmStream<Config, false>;
     let_next_kernel_start();
+    const bool whole = has_whole_chunks<Config>(params);
+    const typename Whole::Runs runs(params.n / Whole::Staged::kParts, params.batch, blockIdx.x / Whole::kCluster,
+                                    gridDim.x / Whole::kCluster);
     // Not where alpha is yet to be read: B may be no operand then.
     if constexpr (Config::kFetchFirst && Config::kWholeChunks && !Config::kDeviceScalars)
-        if (whole)
-            GemmStream<Config, false>::fetch_first(params, depth_of(params, load_scalars<Config>(params.epilogue)));
+        if (whole) Whole::fetch_first(params, depth_of(params, load_scalars<Config>(params.epilogue)), runs);
     wait_for_kernels_before();
     const Scalars scalars = load_scalars<Config>(params.epilogue);
     if constexpr (Config::kWholeChunks)
-        if (whole) return GemmStream<Config, false>::run(params, scalars);
-    GemmStream<Config, true>::run(params, scalars);
+        if (whole) return Whole::run(params, scalars, runs);
+    GemmStream<Config, true>::run(params, scalars, runs);
 }
 
 }  // namespace carat_kernel

@@ -53,8 +53,8 @@ struct StreamedOperands {
     static constexpr int kSlots = kBlocks * kGranules + kTokenChunks * kTokenGranules;
     static constexpr int kSlotBytes = 16 * Config::kThreads;
     static constexpr int kRingBytes = Config::kStages * (kBlocks + kTokenChunks) * kSlotBytes;
-    static constexpr int kDepth =
-        kRingBytes / (kSlots * kSlotBytes);  // steps that fit: 1, and none is ahead, if few are cut
+    // Steps that fit; of one, where few are cut, none is ahead.
+    static constexpr int kDepth = kRingBytes / (kSlots * kSlotBytes);
     static_assert(kDepth >= 1);
 
     // Elements from one k, one row of A and one column of B to the next: those that are 1 are known to the compiler.
@@ -121,17 +121,18 @@ struct StreamedOperands {
         }
     }
 
-    // Rows of B of a tile on their way to L2, from their begin on, `k` elements of each; a lane each. Whole chunks of a
-    // column-major B only.
-    static __device__ void fetch_rows(const GemmParams& params, const RunTile& tile, int k, int strip, int lane) {
+    // Rows of B of a tile on their way to L2, from their begin on, `k` elements of each. Whole chunks of a column-major B
+    // only. Of a strip's kWarps warps each asks for a few rows, a lane for each, since the lanes take turns.
+    template <int kWarps>
+    static __device__ void fetch_rows(const GemmParams& params, const RunTile& tile, int k, int strip, int warp,
+                                      int lane) {
         if constexpr (kKMajor && !kCut) {
-#pragma unroll
-            for (int first = 0; first < kRows; first += 32) {
-                const int row = first + lane, of_run = strip * kRunRows + row % kRunRows;
-                if (row >= kRows || of_run >= kPair * tile.cols) continue;
-                const i64 col = kPair * tile.col + of_run + row / kRunRows * (params.n / 2);
-                prefetch_run_to_l2(weights(params, tile) + col * b_n(params), 2u * static_cast<unsigned>(k));
-            }
+            constexpr int kEach = (kRows + kWarps - 1) / kWarps;
+            static_assert(kEach <= 32);
+            const int row = warp * kEach + lane, of_run = strip * kRunRows + row % kRunRows;
+            if (lane >= kEach || row >= kRows || k == 0 || of_run >= kPair * tile.cols) return;
+            const i64 col = kPair * tile.col + of_run + row / kRunRows * (params.n / 2);
+            prefetch_run_to_l2(weights(params, tile) + col * b_n(params), 2u * static_cast<unsigned>(k));
         }
     }
 

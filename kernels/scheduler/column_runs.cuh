@@ -30,14 +30,14 @@ class ColumnRuns {
         const unsigned all = grains_ * static_cast<unsigned>(batch), each = all / count, longer = all % count;
         const unsigned first = each * index + (index < longer ? index : longer);
         left_ = each + (index < longer ? 1 : 0);
-        batch_ = first / grains_;
-        grain_ = first % grains_;
+        batch_ = batch == 1 ? 0 : first / grains_;
+        grain_ = first - batch_ * grains_;
     }
 
     __device__ RunTile next() {
         const unsigned of_entry = grains_ - grain_, here = left_ < of_entry ? left_ : of_entry;
         if (here == 0) return {0, 0, 0};
-        const unsigned tiles = (here - 1) / kTileGrains + 1, take = (here - 1) / tiles + 1;
+        const unsigned tiles = (here - 1) / kTileGrains + 1, take = tiles == 1 ? here : (here - 1) / tiles + 1;
         const int col = static_cast<int>(grain_ * kGrain), cols = static_cast<int>(take * kGrain);
         const RunTile tile = {static_cast<int>(batch_), col, cols < cols_ - col ? cols : cols_ - col};
         left_ -= take;

@@ -37,7 +37,7 @@ Problem kernel_problem(const Problem& p, const Config& config) {
 
 // ---------------------------------------------------------------- shapes of a block
 
-// Blocks of a cluster that share a tile along K, few columns and much of K for each block.
+// Blocks of a cluster that share a tile along K.
 constexpr int kClusters[] = {1, 2, 4};
 
 // Warps side by side along the columns of B, each with `rows` of them (rows in memory, if B is column-major), and along K.
@@ -117,7 +117,7 @@ bool suits(const Problem& p, const Config& config, const Target& target) {
            shared_bytes(p, config, shape) <= target.shared_bytes_per_block;
 }
 
-// Clusters where a block has few columns, even so, and all of its warps share K; each with the ring as long as it may be.
+// Clusters where all columns of a run fit in a tile, even so, and all warps share K; each with the ring as long as it may be.
 std::vector<Config> configs_of(const Problem& p, const Target& target) {
     std::vector<Config> configs;
     for (const int cluster : kClusters)
@@ -252,16 +252,17 @@ Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& conf
 
 }  // namespace
 
-const Row kRowStream = {
-    kFamily,
-    "At most 16 rows (or columns) of D: reads the weights once at the memory's speed and multiplies "
-    "by mma.sync on the way (f16, bf16).",
-    "kernels/gemm_stream.cuh",
-    CARAT_BACKEND_CUDA,
-    require,
-    candidates,
-    predict,
-    prepare,
-    has};
+const Row kRowStream = {kFamily,
+                        "At most 16 rows (or columns) of D: reads the weights once, at the memory's speed (f16, bf16).",
+                        "kernels/gemm_stream.cuh",
+                        CARAT_BACKEND_CUDA,
+                        require,
+                        candidates,
+                        predict,
+                        prepare,
+                        has,
+                        false,
+                        nullptr,
+                        kMostRows};
 
 }  // namespace carat

@@ -121,6 +121,48 @@ TEST(Select, AFullNameNeedNotBeACandidate) {
     }
 }
 
+// A decode step is a read of its weights, whichever operand they are; one row more is for the tensor cores' tiles.
+TEST(Select, DecodeStepsAreStreamed) {
+    for (const int64_t m : {1, 7, 8, 9, 16})
+        for (const auto& [n, k] :
+             {std::pair<int64_t, int64_t>{576, 7168}, {2112, 7168}, {4096, 4096}, {128256, 4096}}) {
+            const auto chosen = select(problem(m, n, k, CARAT_BF16), h200());
+            ASSERT_TRUE(chosen.ok()) << chosen.status().sentence();
+            EXPECT_STREQ(chosen->row->name, "sm80_stream") << m << " x " << n << " x " << k;
+            EXPECT_EQ(chosen->config.bm, m <= 8 ? 8 : 16);
+            const Floor floor = floor_of(problem(m, n, k, CARAT_BF16), h200());
+            EXPECT_GE(chosen->prediction.us, floor.us);
+            const auto swapped = select(problem(n, m, k, CARAT_BF16), h200());
+            ASSERT_TRUE(swapped.ok()) << swapped.status().sentence();
+            EXPECT_STREQ(swapped->row->name, "sm80_stream");
+            EXPECT_TRUE(swapped->config.swapped);
+        }
+    EXPECT_STRNE(select(problem(17, 4096, 4096, CARAT_BF16), h200())->row->name, "sm80_stream");
+}
+
+TEST(Select, AStreamHasAnyRingThatFits) {
+    const std::string types = "sm80_stream_bf16_bf16_bf16_nt_";
+    const Problem p = problem(8, 1024, 4096, CARAT_BF16);
+    const auto code = [](const Problem& of, const std::string& name) {
+        return select(of, h200(), name).status().code();
+    };
+    for (const char* rest : {"8x32x512_t8x32_s2", "8x32x512_t8x32_s5", "8x16x512_t8x16_s8_k8", "8x32x512_t8x32_s3_k4"})
+        EXPECT_EQ(code(p, types + rest), CARAT_SUCCESS) << rest;
+    // Rings of one step and of too many, a cluster of three, rows and a shape that it does not have.
+    for (const char* rest : {"8x32x512_t8x32_s1", "8x32x512_t8x32_s6", "8x32x512_t8x32_s3_k3", "16x32x512_t16x32_s3",
+                             "8x48x512_t8x48_s3", "8x32x512_t8x32_s4_swap"})
+        EXPECT_EQ(code(p, types + rest), CARAT_NOT_SUPPORTED) << rest;
+    // Scales of 128 columns of D want a tile of as many; a row-major B comes in lines of 64.
+    Problem scaled = p;
+    scaled.d.dtype = CARAT_E4M3;
+    scaled.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+    EXPECT_EQ(code(scaled, "sm80_stream_bf16_bf16_e4m3_nt_8x128x128_t8x32_s4"), CARAT_SUCCESS);
+    EXPECT_EQ(code(scaled, "sm80_stream_bf16_bf16_e4m3_nt_8x32x512_t8x32_s4"), CARAT_NOT_SUPPORTED);
+    const Problem lines = problem(8, 1024, 4096, CARAT_BF16, "nn");
+    EXPECT_EQ(code(lines, "sm80_stream_bf16_bf16_bf16_nn_8x64x256_t8x64_s4"), CARAT_SUCCESS);
+    EXPECT_EQ(code(lines, "sm80_stream_bf16_bf16_bf16_nn_8x32x512_t8x32_s4"), CARAT_NOT_SUPPORTED);
+}
+
 TEST(Select, AFullNameMustSuitTheProblem) {
     const std::string tile = "128x96x64_s4_c1x1_rm4", cluster = "128x128x64_s4_c2x1_rm4";
     const auto code = [](const Problem& p, const std::string& name) { return select(p, h200(), name).status().code(); };

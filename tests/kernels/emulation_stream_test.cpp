@@ -153,6 +153,40 @@ TEST(StreamEmulation, RunsOfColumns) {
         }
 }
 
+// Every column once, in order; runs that differ by a grain at most; tiles of one batch entry that begin at grains.
+template <int kTileCols, int kGrain>
+void expect_even_runs(int64_t cols, int64_t batch, unsigned blocks) {
+    const std::string what = fmt::format("{} columns, {} times, in {} runs", cols, batch, blocks);
+    int64_t next = 0, shortest = INT64_MAX, longest = 0;
+    for (unsigned block = 0; block < blocks; ++block) {
+        carat_kernel::ColumnRuns<kTileCols, kGrain> runs(cols, batch, block, blocks);
+        int64_t grains = 0;
+        for (auto tile = runs.next(); tile.cols > 0; tile = runs.next()) {
+            ASSERT_EQ(tile.batch * cols + tile.col, next) << what;
+            ASSERT_LE(tile.cols, kTileCols) << what;
+            ASSERT_LE(tile.col + tile.cols, cols) << what;
+            ASSERT_EQ(tile.col % kGrain, 0) << what;
+            next += tile.cols;
+            grains += ceil_div(tile.cols, kGrain);
+        }
+        shortest = std::min(shortest, grains), longest = std::max(longest, grains);
+        EXPECT_EQ(runs.next().cols, 0) << what;
+    }
+    EXPECT_EQ(next, cols * batch) << what;
+    EXPECT_LE(longest - shortest, 1) << what;
+}
+
+TEST(StreamEmulation, RunsAreEvenAndCoverEachColumnOnce) {
+    for (const int64_t cols : {1, 7, 8, 31, 127, 128, 129, 576, 2112, 4096, 128256})
+        for (const int64_t batch : {1, 2, 5})
+            for (const unsigned blocks : {1, 2, 66, 132}) {
+                expect_even_runs<32, 1>(cols, batch, blocks);
+                expect_even_runs<64, 8>(cols, batch, blocks);
+                expect_even_runs<128, 128>(cols, batch, blocks);
+            }
+    expect_even_runs<512, 1>(1 << 20, 1023, 132);
+}
+
 template <class Types, bool A, bool B, bool D>
 void expect_layout() {
     using Shape = std::conditional_t<B, Across, Sixteen>;
