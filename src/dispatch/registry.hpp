@@ -71,6 +71,8 @@ struct Row {
     bool by_name = false;  // a rung of the ladder that another row does better: never the library's own choice
     // Bytes that a configuration needs of the caller's workspace; null: none does.
     size_t (*workspace_bytes)(const Problem&, const Config&) = nullptr;
+    // Whether all configurations of which this holds give a row of D the same bits, whatever M and the other rows are; null: no.
+    bool (*batch_invariant)(const Problem&, const Config&) = nullptr;
 };
 
 // In priority order: at equal predicted time the earlier row wins; the last one is the reference.
