@@ -90,8 +90,8 @@ Result<carat_plan_s> find_or_make(carat_context_s& context, const Problem& probl
 namespace carat::api {
 
 Result<carat_plan_options> read_options(const carat_plan_options* options) {
-    constexpr size_t kFirst =
-        offsetof(carat_plan_options, numerics);  // the size when there were no numerics and no stream
+    // The size when there were no numerics and no stream.
+    constexpr size_t kFirst = offsetof(carat_plan_options, numerics);
     carat_plan_options known = default_plan_options();
     if (options == nullptr) return known;
     const size_t size = options->struct_size;

@@ -273,10 +273,9 @@ Result<bool> Device::is_capturing(void* stream) const {
 }
 
 RelaxedCapture::RelaxedCapture(const Device* device) {
-    int mode = kCaptureRelaxed;
-    if (device == nullptr || device->core_->driver->capture_mode(&mode) != 0) return;
-    driver_ = device->core_->driver;
-    before_ = mode;
+    if (device == nullptr || !device->core_->driver->usable().ok()) return;
+    before_ = kCaptureRelaxed;
+    if (device->core_->driver->capture_mode(&before_) == 0) driver_ = device->core_->driver;
 }
 
 RelaxedCapture::~RelaxedCapture() {
