@@ -50,10 +50,10 @@ void note_failure(Run& run, ExitCode code, const std::string& sentence) {
 
 // The candidates of the row, best predicted first; fails with the reasons where no row takes the problem.
 std::vector<Line> list_candidates(const Run& run, const Shape& shape, const carat_problem& problem) {
-    const std::string& kernel = run.options.machine.kernel;
-    const Json explained = parse_json(run.context.explain(problem, kernel), "the explanation");
+    const carat_plan_options options = plan_options(run.options.machine);
+    const Json explained = parse_json(run.context.explain(problem, options), "the explanation");
     const std::string chosen = text_at(member(explained, "chosen"), "row");
-    if (chosen.empty()) run.context.plan(problem, kernel);  // fails, and says why
+    if (chosen.empty()) run.context.plan(problem, options);  // fails, and says why
     std::vector<Line> lines;
     for (const Json& row : member(explained, "rows")) {
         if (text_at(row, "row") != chosen) continue;
@@ -133,7 +133,7 @@ void time_problem(Run& run, const Shape& shape, const carat_problem& problem) {
     std::vector<Line> lines = list_candidates(run, shape, problem);
     compile(run, lines);
     if (std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.plan.has_value(); })) {
-        const std::string chosen = run.context.plan(problem, run.options.machine.kernel).kernel();
+        const std::string chosen = run.context.plan(problem, plan_options(run.options.machine)).kernel();
         for (Line& line : lines) line.chosen = line.kernel == chosen;
     }
     time_lines(run, lines);

@@ -35,6 +35,8 @@ constexpr Word<carat_recipe> kRecipes[] = {{"none", CARAT_SCALE_NONE},
                                            {"128x128", CARAT_SCALE_BLOCK_WISE_128X128}};
 constexpr Word<carat_backend> kBackends[] = {
     {"auto", CARAT_BACKEND_AUTO}, {"cpu", CARAT_BACKEND_CPU}, {"cuda", CARAT_BACKEND_CUDA}};
+constexpr Word<carat_numerics> kNumerics[] = {
+    {"deterministic", CARAT_DETERMINISTIC}, {"batch_invariant", CARAT_BATCH_INVARIANT}, {"fast", CARAT_FAST}};
 constexpr Word<carat_order> kOrders[] = {{"row", CARAT_ROW_MAJOR}, {"col", CARAT_COL_MAJOR}};
 constexpr Word<int> kLayouts[] = {{"nt", 0}, {"nn", 1}, {"tn", 2}, {"tt", 3}};
 
@@ -193,6 +195,9 @@ void add_problem_flags(CLI::App& app, ProblemFlags& f, ShapeFlags shapes) {
 void add_machine_flags(CLI::App& app, MachineFlags& f, bool with_target) {
     app.add_option("--backend", f.backend, "auto (a GPU if one is there), cpu or cuda")->type_name("NAME");
     app.add_option("--kernel", f.kernel, "A row of `carat list` or a full configuration name")->type_name("NAME");
+    app.add_option("--numerics", f.numerics,
+                   "What of the bits is promised: deterministic (default), batch_invariant, fast")
+        ->type_name("NAME");
     app.add_option("--threads", f.threads, "Threads of the CPU backend (default: all allowed)")->type_name("N");
     app.add_option("--device", f.device, "CUDA device (default 0)")->type_name("N");
     app.add_option("--cache-dir", f.cache_dir, "Where compiled kernels are kept")->type_name("DIR");
@@ -275,6 +280,14 @@ Context make_context(const MachineFlags& flags) {
     if (!flags.target.empty()) options.target = flags.target.c_str();
     seed_of(flags);
     return Context(options);
+}
+
+carat_plan_options plan_options(const MachineFlags& flags) {
+    carat_plan_options options = Context::plan_options(flags.kernel.c_str());
+    std::string numerics = flags.numerics;
+    std::replace(numerics.begin(), numerics.end(), '-', '_');
+    options.numerics = parse_word(kNumerics, numerics, "--numerics");
+    return options;
 }
 
 uint64_t seed_of(const MachineFlags& flags) {

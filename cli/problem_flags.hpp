@@ -26,7 +26,7 @@ struct ProblemFlags {
 };
 
 struct MachineFlags {
-    std::string backend = "auto", kernel, target, threads, device, cache_dir;
+    std::string backend = "auto", kernel, numerics = "deterministic", target, threads, device, cache_dir;
     std::string seed = "0";
 };
 
@@ -54,6 +54,8 @@ carat_dtype parse_dtype(const std::string& text, const std::string& flag);
 carat_dtype default_bias_dtype(const carat_problem& problem);
 
 Context make_context(const MachineFlags& flags);
+// --kernel and --numerics; valid as long as the flags.
+carat_plan_options plan_options(const MachineFlags& flags);
 uint64_t seed_of(const MachineFlags& flags);
 
 const char* layout_name(const carat_problem& problem);

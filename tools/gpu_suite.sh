@@ -115,6 +115,7 @@ sanitizer() {
 bench() {
     local row carat=$build/cli/carat
     json_step doctor 60 "$out/doctor.json" "$carat" doctor --json
+    step host_cost 120 "$build/bench/host_cost" --output "$out/bench/host_cost.json"
     json_step bench_llama3.1-8b_f32 300 "$out/bench/llama3.1-8b_f32.json" \
         "$carat" bench --model llama-3.1-8b --tokens 1,16,128,512 --dtype f32 --peer cublaslt --json
     for row in v0_naive v1_shared v2_registers v3_double_buffer; do

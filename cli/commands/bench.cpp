@@ -82,7 +82,7 @@ std::vector<Rival> invite(const Bench& bench, const OperandSets& sets, BenchResu
 
 void time_problem(const Bench& bench, BenchResult& result) {
     const carat_problem& problem = result.problem;
-    const Plan plan = bench.context.plan(problem, bench.flags.machine.kernel);
+    const Plan plan = bench.context.plan(problem, plan_options(bench.flags.machine));
     result.kernel = plan.kernel();
     result.predicted_us = plan.predicted_us() > 0 ? plan.predicted_us() : NAN;
     result.floor = floor_of(bench.context, problem);

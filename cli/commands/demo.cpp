@@ -85,7 +85,7 @@ carat_problem problem_of(const Context& context, const Shape& shape, const std::
 void run_layer(const Context& context, const Stream& stream, const DemoFlags& flags, LayerResult& r) {
     const double bytes = double(lay_out(r.problem).total);
     if (r.skipped = too_large(context, bytes); !r.skipped.empty()) return;
-    const Plan plan = context.plan(r.problem, flags.machine.kernel);
+    const Plan plan = context.plan(r.problem, plan_options(flags.machine));
     r.kernel = plan.kernel();
     r.floor = floor_of(context, r.problem);
     auto sets = allocate_cold(context, r.problem, seed_of(flags.machine), 1, 0);

@@ -37,6 +37,11 @@ void add_rows(Table& table, const Json& row, const std::string& chosen, bool eve
                    kernel == chosen ? Cell("chosen, bound by " + text_at(c, "bound"), Tone::good)
                                     : Cell("bound by " + text_at(c, "bound"))});
     }
+    for (const Json& other : member(row, "ruled_out"))
+        if (every)
+            table.add({Cell(name, Tone::faint), Cell(text_at(other, "kernel"), Tone::faint),
+                       human(number_at(other, "predicted_us", NAN)),
+                       Cell("no: " + one_line(text_at(other, "reason")), Tone::faint)});
     if (!every && candidates.size() > 1)
         table.add({name, Cell(fmt::format("({} candidates; --candidates shows all)", candidates.size()), Tone::faint)});
 }
@@ -70,9 +75,10 @@ ExitCode run_explain(const ExplainFlags& flags) {
     if (shapes.size() != 1) fail(kUsage, "--m, --n and --k make {} problems: explain takes one", shapes.size());
     const carat_problem problem = make_problem(flags.problem, shapes[0]);
     const Context context = make_context(flags.machine);
-    Json report = parse_json(context.explain(problem, flags.machine.kernel), "the explanation");
+    Json report = parse_json(context.explain(problem, plan_options(flags.machine)), "the explanation");
     if (flags.compile && member(report, "chosen").is_object())
-        report["plan"] = parse_json(context.plan(problem, flags.machine.kernel).report(), "the report of the plan");
+        report["plan"] =
+            parse_json(context.plan(problem, plan_options(flags.machine)).report(), "the report of the plan");
     print_json(flags.output, report);
     if (flags.output.tables()) print_report(report, flags);
     if (flags.output.tables() && member(report, "plan").is_object()) print_plan(report["plan"]);

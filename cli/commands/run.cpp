@@ -195,7 +195,7 @@ Json outcome_json(const Outcome& o, const carat_problem& problem, const RunFlags
 
 Outcome execute(const RunFlags& flags, const Files& files, const Context& context, const carat_problem& problem) {
     const double alpha = parse_real(flags.problem.alpha, "--alpha"), beta = parse_real(flags.problem.beta, "--beta");
-    const Plan plan = context.plan(problem, flags.machine.kernel);
+    const Plan plan = context.plan(problem, plan_options(flags.machine));
     OperandSets sets(context, problem, 1, seed_of(flags.machine), alpha, beta);
     if (files.a) sets.upload(sets.layout().a, files.a->data(), files.a->bytes.size());
     if (files.b) sets.upload(sets.layout().b, files.b->data(), files.b->bytes.size());

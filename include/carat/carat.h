@@ -13,7 +13,7 @@
  *
  * Rules that hold on every path: beta = 0 never reads C; alpha = 0 or K = 0 never reads A and B; M = 0 or N = 0 is a
  * success that touches nothing; any M, N, K >= 0, any leading dimension >= the extent, any element-aligned pointer;
- * nothing outside D's M x N elements is written. The same call gives the same bits every time.
+ * nothing outside D's M x N elements is written. The same call gives the same bits every time (carat_numerics).
  *
  * Every function returns a carat_status. On failure carat_last_error() holds, for the calling thread, one sentence that
  * says what was wrong, what was wanted and how to fix it. The library never prints, aborts or exits.
@@ -288,15 +288,28 @@ CARAT_API carat_status carat_context_backend(carat_context_t context, carat_back
 
 /* ---------------------------------------------------------------- plan and execute */
 
+/* What of a result's bits is promised. docs/numerics.md says what each costs. */
+typedef enum carat_numerics {
+    CARAT_DETERMINISTIC = 0,   /* the same call gives the same bits every time */
+    CARAT_BATCH_INVARIANT = 1, /* and the bits of a row of D depend neither on M nor on the other rows */
+    CARAT_FAST = 2             /* bits may differ from call to call: sums may be added by atomics */
+} carat_numerics;
+
 typedef struct carat_plan_options {
-    size_t struct_size;
-    const char* kernel;     /* NULL: the library chooses; else a row ("v1_shared") or a full configuration name */
+    size_t struct_size; /* sizeof(carat_plan_options): set by carat_plan_options_init; that of an older version, too */
+    const char* kernel; /* NULL: the library chooses; else a row ("v1_shared") or a full configuration name */
     size_t workspace_limit; /* bytes the plan may ask for; 0 is always possible */
+    carat_numerics numerics;
+    void*
+        stream; /* CUDA: a stream that may be being captured now. Then nothing is compiled: a kernel that is in no cache
+                     is CARAT_NOT_PREPARED, and the capture goes on. NULL: none is */
 } carat_plan_options;
 
 CARAT_API carat_status carat_plan_options_init(carat_plan_options* options);
 
-/* Validates, selects a kernel, loads or compiles it. options may be NULL. */
+/* Validates, selects a kernel, loads or compiles it. options may be NULL. The context keeps what it made: a problem planned
+ * before costs a look-up, and kernels are loaded once for all plans. May be called from many threads, and while any stream
+ * is being captured in any mode (tell of one that this plan is for in options.stream). */
 CARAT_API carat_status carat_plan_create(carat_context_t context, const carat_problem* problem,
                                          const carat_plan_options* options, carat_plan_t* plan);
 CARAT_API void carat_plan_destroy(carat_plan_t plan);
@@ -309,7 +322,8 @@ CARAT_API double carat_plan_predicted_us(carat_plan_t plan);
  * nothing, so it can be captured in a CUDA graph. On the CPU `stream` is ignored and the call returns when D is written. */
 CARAT_API carat_status carat_plan_execute(carat_plan_t plan, const carat_operands* operands, void* stream);
 
-/* One call: the plan is made once and kept in the context. Problems that need a workspace get a kernel that needs none. */
+/* One call: the plan is made once and kept in the context. Problems that need a workspace get a kernel that needs none. If
+ * `stream` is being captured, the kernel must be compiled already, else it is CARAT_NOT_PREPARED and the capture goes on. */
 CARAT_API carat_status carat_gemm(carat_context_t context, const carat_problem* problem, const carat_operands* operands,
                                   void* stream);
 
@@ -334,8 +348,8 @@ CARAT_API const char* carat_text_data(carat_text_t text);
 CARAT_API size_t carat_text_size(carat_text_t text);
 CARAT_API void carat_text_destroy(carat_text_t text);
 
-/* JSON "carat.explain/1": every row and candidate considered, why each was refused, predicted times, tiles and FLOP
- * per byte, the winner. */
+/* JSON "carat.explain/1": every row and candidate considered, why each was refused, predicted times and what bounds them,
+ * tiles, FLOP per byte, workspace, the winner. */
 CARAT_API carat_status carat_explain(carat_context_t context, const carat_problem* problem,
                                      const carat_plan_options* options, carat_text_t* json);
 /* JSON "carat.list/1": the rows of the registry with what each takes, the GPU targets, the environment variables. */

@@ -3,10 +3,10 @@
 // carat.hpp: a thin C++20 layer over carat.h: RAII handles, defaults, and carat::Error in place of status codes. It
 // adds no behaviour; the semantics of every call are written in carat.h.
 //
-//     carat::Context context;                                          // a GPU if one is there, else the CPU
-//     auto problem = carat::linear(tokens, 6144, 4096, CARAT_BF16);     // Y [tokens,6144] = X [tokens,4096]
-//     W[6144,4096]^T carat::Plan plan = context.plan(problem);                        // validates, selects, loads or
-//     compiles plan.execute({.a = x, .b = w, .d = y}, stream);                   // asynchronous, < 2 us of host time
+//     carat::Context context;                                         // a GPU if one is there, else the CPU
+//     auto problem = carat::linear(tokens, 6144, 4096, CARAT_BF16);   // Y [tokens,6144] = X [tokens,4096] W[6144,4096]^T
+//     carat::Plan plan = context.plan(problem);                       // validates, selects, loads or compiles
+//     plan.execute({.a = x, .b = w, .d = y}, stream);                 // asynchronous
 #pragma once
 
 #include <cstdint>
@@ -182,18 +182,28 @@ class Context {
         return backend;
     }
 
-    // kernel: "" for the library's choice, a row of `carat list`, or a full configuration name.
-    Plan plan(const carat_problem& problem, const std::string& kernel = "") const {
-        const carat_plan_options options = plan_options(kernel);
+    // kernel: "" for the library's choice, a row of `carat list`, or a full configuration name. It is not copied.
+    static carat_plan_options plan_options(const char* kernel = "") {
+        carat_plan_options options;
+        check(carat_plan_options_init(&options));
+        options.kernel = *kernel == '\0' ? nullptr : kernel;
+        return options;
+    }
+    Plan plan(const carat_problem& problem, const carat_plan_options& options) const {
         carat_plan_t plan = nullptr;
         check(carat_plan_create(context_, &problem, &options, &plan));
         return Plan(plan);
     }
-    std::string explain(const carat_problem& problem, const std::string& kernel = "") const {
-        const carat_plan_options options = plan_options(kernel);
+    Plan plan(const carat_problem& problem, const std::string& kernel = "") const {
+        return plan(problem, plan_options(kernel.c_str()));
+    }
+    std::string explain(const carat_problem& problem, const carat_plan_options& options) const {
         Text text;
         check(carat_explain(context_, &problem, &options, text.out()));
         return text.str();
+    }
+    std::string explain(const carat_problem& problem, const std::string& kernel = "") const {
+        return explain(problem, plan_options(kernel.c_str()));
     }
     std::string floor(const carat_problem& problem) const {
         Text text;
@@ -226,12 +236,6 @@ class Context {
     carat_context_t get() const { return context_; }
 
   private:
-    static carat_plan_options plan_options(const std::string& kernel) {
-        carat_plan_options options;
-        check(carat_plan_options_init(&options));
-        options.kernel = kernel.empty() ? nullptr : kernel.c_str();
-        return options;
-    }
     carat_context_t context_ = nullptr;
 };
 

@@ -26,20 +26,30 @@ Json candidate_json(const Candidate& candidate, const Problem& problem) {
             {"predicted_us", candidate.prediction.us},
             {"bound", candidate.prediction.bound},
             {"tile", tile_json(candidate.config)},
-            {"intensity", intensity_json(candidate, problem)}};
+            {"intensity", intensity_json(candidate, problem)},
+            {"workspace_bytes", workspace_bytes(candidate, problem)}};
+}
+
+Json ruled_out_json(const RuledOut& entry, const Problem& problem) {
+    Json json = candidate_json(entry.candidate, problem);
+    json["reason"] = entry.reason;
+    return json;
 }
 
 Json row_json(const Considered& entry, const Problem& problem) {
-    Json candidates = Json::array();
+    Json candidates = Json::array(), ruled_out = Json::array();
     for (const Candidate& candidate : entry.candidates) candidates.push_back(candidate_json(candidate, problem));
+    for (const RuledOut& other : entry.ruled_out) ruled_out.push_back(ruled_out_json(other, problem));
     return {{"row", entry.row->name},
             {"backend", entry.row->backend == CARAT_BACKEND_CUDA ? "cuda" : "cpu"},
             {"refusal", entry.refusal.empty() ? Json() : Json(entry.refusal)},
-            {"candidates", candidates}};
+            {"candidates", candidates},
+            {"ruled_out", ruled_out}};
 }
 
-Json explain_json(const Problem& problem, const Target& target, std::string_view kernel) {
-    const Selection selection = consider(problem, target, kernel);
+Json explain_json(const Problem& problem, const Target& target, const carat_plan_options& options) {
+    const size_t limit = options.workspace_limit;
+    const Selection selection = consider(problem, target, options.kernel ? options.kernel : "", limit);
     Json rows = Json::array();
     for (const Considered& entry : selection.considered) rows.push_back(row_json(entry, problem));
     Json chosen;
@@ -50,6 +60,8 @@ Json explain_json(const Problem& problem, const Target& target, std::string_view
     return {{"schema", "carat.explain/1"},
             {"problem", describe(problem)},
             {"target", target.name},
+            {"numerics", numerics_name(problem.numerics)},
+            {"workspace_limit", limit == SIZE_MAX ? Json() : Json(limit)},
             {"rows", rows},
             {"chosen", chosen},
             {"floor", floor_json(problem, target)}};
@@ -61,12 +73,14 @@ carat_status carat_explain(carat_context_t context, const carat_problem* problem
                            carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
-        CARAT_ASSIGN(const Problem valid, validate_problem(problem));
-        const std::string_view kernel = options && options->kernel ? options->kernel : "";
-        if (!kernel.empty())
-            if (auto known = select(valid, context->target(), kernel); known.status().code() == CARAT_INVALID_VALUE)
+        CARAT_ASSIGN(Problem valid, validate_problem(problem));
+        CARAT_ASSIGN(const carat_plan_options wanted, read_options(options));
+        valid.numerics = wanted.numerics;
+        if (wanted.kernel != nullptr)
+            if (auto known = select(valid, context->target(), wanted.kernel);
+                known.status().code() == CARAT_INVALID_VALUE)
                 return known.status();
-        return give_text(explain_json(valid, context->target(), kernel).dump(2), json);
+        return give_text(explain_json(valid, context->target(), wanted).dump(2), json);
     });
 }
 

@@ -4,19 +4,20 @@
 
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "api/plan_cache.hpp"
 #include "core/problem.hpp"
 #include "cuda/device.hpp"
 #include "dispatch/runtime.hpp"
 #include "dispatch/select.hpp"
 #include "jit/jit.hpp"
 
-// Immutable once made: executions share it without a lock.
-struct carat_plan_s {
+namespace carat::api {
+
+// What a plan runs. Immutable once made: the context and all plans of one problem share it, executions too, without a lock.
+struct Planned {
     carat::Problem problem;
     carat::Candidate chosen;
     const carat::Target* target = nullptr;          // the context's, which outlives its plans
@@ -26,13 +27,18 @@ struct carat_plan_s {
     std::vector<std::string> refused;  // why better predicted kernels are not it: the compiler's refusals
 };
 
+}  // namespace carat::api
+
+struct carat_plan_s {
+    std::shared_ptr<const carat::api::Planned> planned;
+    bool kept;  // it was made before, by another call
+};
+
 struct carat_context_s {
     carat::Runtime runtime;
     carat_backend backend = CARAT_BACKEND_CPU;
 
-    // The plans of one-call gemm(), by the problem's key.
-    std::shared_mutex plans_mutex;
-    std::unordered_map<std::string, std::unique_ptr<carat_plan_s>> plans;
+    carat::api::PlanCache plans;
 
     // The limits of a CPU are measured when first asked for (0.2 s), not when a context is made.
     const carat::Target& target();
@@ -54,8 +60,7 @@ namespace carat::api {
 // Hands a string to the caller of the C ABI.
 Status give_text(std::string text, carat_text_t* out);
 
-// The plan of a validated problem; `kernel` "" for the library's choice.
-Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const Problem& problem,
-                                                const carat_plan_options& options);
+// The caller's options, with the defaults of fields that an older version did not have. null: the defaults.
+Result<carat_plan_options> read_options(const carat_plan_options* options);
 
 }  // namespace carat::api

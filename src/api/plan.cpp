@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.cpp: problems, plans and executions at the C border.
+#include <cstddef>
+#include <cstring>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
@@ -39,80 +41,67 @@ Status init_problem(carat_problem& p, int64_t m, int64_t n, int64_t k, carat_dty
     return {};
 }
 
-// Every field that tells problems apart, as bytes.
-std::string key_of(const Problem& p) {
-    std::string key;
-    const auto add = [&key](const auto&... values) {
-        (key.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
-    };
-    add(p.mode, p.group_form, p.m, p.n, p.k, p.batch, p.compute, p.sparsity);
-    for (const carat_matrix* x : {&p.a, &p.b, &p.c, &p.d}) add(x->dtype, x->order, x->ld, x->batch_stride);
-    for (const carat_scale* s : {&p.scale_a, &p.scale_b})
-        add(s->recipe, s->group, s->zero_points, s->order, s->ld, s->batch_stride);
-    const carat_epilogue& e = p.epilogue;
-    add(e.scalars_on_device, e.bias, e.bias_dtype, e.bias_batch_stride, e.activation, e.gate, e.clamp, e.clamp_lo,
-        e.clamp_hi, e.out_scale, e.amax);
-    return key;
+Status execute(const Planned& planned, const carat_operands* operands, void* stream) {
+    CARAT_TRY(validate_operands(planned.problem, operands, planned.workspace_bytes));
+    if (planned.problem.empty()) return {};
+    return planned.executable->execute(*operands, stream);
 }
 
-Status execute(const carat_plan_s& plan, const carat_operands* operands, void* stream) {
-    CARAT_TRY(validate_operands(plan.problem, operands, plan.workspace_bytes));
-    if (plan.problem.empty()) return {};
-    return plan.executable->execute(*operands, stream);
-}
+using Shared = std::shared_ptr<const Planned>;
 
-// Candidates that need no more workspace than `limit`; at least one.
-Status keep_within(size_t limit, const Problem& problem, std::vector<Candidate>& candidates) {
-    const auto bytes_of = [&](const Candidate& candidate) {
-        const auto bytes = candidate.row->workspace_bytes;
-        return bytes ? bytes(problem, candidate.config) : 0;
-    };
-    const Candidate first = candidates.front();
-    std::erase_if(candidates, [&](const Candidate& candidate) { return bytes_of(candidate) > limit; });
-    if (!candidates.empty()) return {};
-    return fail(CARAT_INVALID_VALUE,
-                "the kernel {} needs {} bytes of workspace, workspace_limit is {}: raise it or let the library choose",
-                first.config.name(), bytes_of(first), limit);
-}
-
-// The context's own plan of a problem, made on first use. Readers share the lock.
-Result<const carat_plan_s*> kept_plan(carat_context_s& context, const Problem& problem) {
-    const std::string key = key_of(problem);
-    {
-        std::shared_lock lock(context.plans_mutex);
-        if (const auto found = context.plans.find(key); found != context.plans.end())
-            return static_cast<const carat_plan_s*>(found->second.get());
+// Chooses, loads, and compiles unless the stream is being captured.
+Result<Shared> make_plan(carat_context_s& context, const Problem& problem, const carat_plan_options& options) {
+    auto plan = std::make_shared<Planned>();
+    plan->problem = problem;
+    plan->target = &context.target();
+    CARAT_ASSIGN(std::vector<Candidate> candidates,
+                 rank(problem, *plan->target, options.kernel ? options.kernel : "", options.workspace_limit));
+    plan->chosen = candidates.front();
+    plan->kernel = plan->chosen.config.name();
+    if (problem.empty()) return Shared(std::move(plan));
+    Runtime runtime = context.runtime;
+    if (runtime.device != nullptr) {
+        CARAT_ASSIGN(const bool capturing, runtime.device->is_capturing(options.stream));
+        runtime.may_compile = !capturing;
     }
-    carat_plan_options options = default_plan_options();
-    options.workspace_limit = 0;
-    CARAT_ASSIGN(auto plan, make_plan(context, problem, options));
-    std::unique_lock lock(context.plans_mutex);
-    return static_cast<const carat_plan_s*>(context.plans.try_emplace(key, std::move(plan)).first->second.get());
+    CARAT_ASSIGN(Prepared prepared, prepare_best(candidates, problem, runtime));
+    plan->chosen = std::move(prepared.chosen);
+    plan->kernel = plan->chosen.config.name();
+    plan->executable = std::move(prepared.executable);
+    plan->refused = std::move(prepared.refused);
+    plan->workspace_bytes = plan->executable->workspace_bytes();
+    return Shared(std::move(plan));
+}
+
+// Threads that want the same new plan may all make it: nothing is locked meanwhile, the JIT compiles a kernel once and the
+// device loads it once.
+Result<carat_plan_s> find_or_make(carat_context_s& context, const Problem& problem, const carat_plan_options& options,
+                                  bool afresh) {
+    const std::string key = plan_key(problem, options);
+    if (!afresh)
+        if (Shared kept = context.plans.find(key)) return carat_plan_s{std::move(kept), true};
+    CARAT_ASSIGN(Shared made, make_plan(context, problem, options));
+    if (afresh) return carat_plan_s{std::move(made), false};
+    return carat_plan_s{context.plans.keep(key, std::move(made)), false};
 }
 
 }  // namespace
 
 namespace carat::api {
 
-Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const Problem& problem,
-                                                const carat_plan_options& options) {
-    CARAT_TRY(check_struct_size(options.struct_size, sizeof options, "carat_plan_options"));
-    const std::string_view kernel = options.kernel ? options.kernel : "";
-    auto plan = std::make_unique<carat_plan_s>();
-    plan->problem = problem;
-    plan->target = &context.target();
-    CARAT_ASSIGN(std::vector<Candidate> candidates, rank(problem, *plan->target, kernel));
-    CARAT_TRY(keep_within(options.workspace_limit, problem, candidates));
-    plan->chosen = candidates.front();
-    plan->kernel = plan->chosen.config.name();
-    if (problem.empty()) return plan;
-    CARAT_ASSIGN(Prepared prepared, prepare_best(candidates, problem, context.runtime));
-    plan->chosen = std::move(prepared.chosen);
-    plan->kernel = plan->chosen.config.name();
-    plan->executable = std::move(prepared.executable);
-    plan->refused = std::move(prepared.refused);
-    plan->workspace_bytes = plan->executable->workspace_bytes();
-    return plan;
+Result<carat_plan_options> read_options(const carat_plan_options* options) {
+    // The size when there were no numerics and no stream.
+    constexpr size_t kFirst = offsetof(carat_plan_options, numerics);
+    carat_plan_options known = default_plan_options();
+    if (options == nullptr) return known;
+    const size_t size = options->struct_size;
+    if (size != kFirst) CARAT_TRY(check_struct_size(size, sizeof known, "carat_plan_options"));
+    std::memcpy(&known, options, size);
+    known.struct_size = sizeof known;
+    if (known.numerics < CARAT_DETERMINISTIC || known.numerics > CARAT_FAST)
+        return fail(CARAT_INVALID_VALUE, "numerics is {}: use DETERMINISTIC, BATCH_INVARIANT or FAST of carat_numerics",
+                    int(known.numerics));
+    return known;
 }
 
 }  // namespace carat::api
@@ -149,9 +138,12 @@ carat_status carat_plan_create(carat_context_t context, const carat_problem* pro
         CARAT_TRY(require_pointer(context, "context"));
         CARAT_TRY(require_pointer(plan, "plan"));
         *plan = nullptr;
-        CARAT_ASSIGN(const Problem valid, validate_problem(problem));
-        CARAT_ASSIGN(auto made, make_plan(*context, valid, options ? *options : default_plan_options()));
-        *plan = made.release();
+        CARAT_ASSIGN(Problem valid, validate_problem(problem));
+        CARAT_ASSIGN(const carat_plan_options wanted, read_options(options));
+        valid.numerics = wanted.numerics;
+        const bool afresh = context->runtime.jit->policy() == CARAT_JIT_FORCE;  // to compile always is what that is for
+        CARAT_ASSIGN(carat_plan_s made, find_or_make(*context, valid, wanted, afresh));
+        *plan = new carat_plan_s(std::move(made));
         return {};
     });
 }
@@ -160,19 +152,19 @@ void carat_plan_destroy(carat_plan_t plan) {
     delete plan;
 }
 size_t carat_plan_workspace_bytes(carat_plan_t plan) {
-    return plan ? plan->workspace_bytes : 0;
+    return plan ? plan->planned->workspace_bytes : 0;
 }
 const char* carat_plan_kernel(carat_plan_t plan) {
-    return plan ? plan->kernel.c_str() : "";
+    return plan ? plan->planned->kernel.c_str() : "";
 }
 double carat_plan_predicted_us(carat_plan_t plan) {
-    return plan ? plan->chosen.prediction.us : 0;
+    return plan ? plan->planned->chosen.prediction.us : 0;
 }
 
 carat_status carat_plan_execute(carat_plan_t plan, const carat_operands* operands, void* stream) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(plan, "plan"));
-        return execute(*plan, operands, stream);
+        return execute(*plan->planned, operands, stream);
     });
 }
 
@@ -181,7 +173,10 @@ carat_status carat_gemm(carat_context_t context, const carat_problem* problem, c
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
         CARAT_ASSIGN(const Problem valid, validate_problem(problem));
-        CARAT_ASSIGN(const carat_plan_s* plan, kept_plan(*context, valid));
-        return execute(*plan, operands, stream);
+        carat_plan_options options = default_plan_options();
+        options.workspace_limit = 0;
+        options.stream = stream;
+        CARAT_ASSIGN(const carat_plan_s plan, find_or_make(*context, valid, options, false));
+        return execute(*plan.planned, operands, stream);
     });
 }

@@ -40,10 +40,17 @@ Json intensity_json(const Candidate& candidate, const Problem& p) {
 
 namespace {
 
-void add_compiled_facts(Json& json, const carat_plan_s& plan) {
+// Of a plan that was made before nothing is compiled: its kernel comes from memory.
+KernelFacts facts_of(const Planned& plan, bool kept) {
+    KernelFacts facts = plan.executable ? plan.executable->facts() : KernelFacts();
+    if (kept && plan.chosen.row->backend == CARAT_BACKEND_CUDA) facts.source = "memory", facts.compile_ms = 0;
+    return facts;
+}
+
+void add_compiled_facts(Json& json, const Planned& plan, bool kept) {
     const bool cuda = plan.chosen.row->backend == CARAT_BACKEND_CUDA;
     const bool compiled = cuda && plan.executable != nullptr;
-    const KernelFacts facts = plan.executable ? plan.executable->facts() : KernelFacts();
+    const KernelFacts facts = facts_of(plan, kept);
     const auto known = [&](auto value) { return compiled ? Json(value) : Json(); };
     const Occupancy occupancy =
         compiled
@@ -63,12 +70,12 @@ void add_compiled_facts(Json& json, const carat_plan_s& plan) {
     json["compiled_from"] = facts.source.empty() ? Json() : Json(facts.source);
 }
 
-Json report_json(const carat_plan_s& plan) {
+Json report_json(const Planned& plan, bool kept) {
     const Candidate& chosen = plan.chosen;
     Json json = {{"schema", "carat.plan/1"},     {"problem", describe(plan.problem)}, {"target", plan.target->name},
                  {"kernel", plan.kernel},        {"row", chosen.row->name},           {"summary", chosen.row->summary},
                  {"source", chosen.row->source}, {"tile", tile_json(chosen.config)}};
-    add_compiled_facts(json, plan);
+    add_compiled_facts(json, plan, kept);
     json["predicted_us"] = chosen.prediction.us;
     json["bound"] = chosen.prediction.bound;
     json["intensity"] = intensity_json(chosen, plan.problem);
@@ -110,7 +117,7 @@ Json limits_json(const Target& t) {
 carat_status carat_plan_report(carat_plan_t plan, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(plan, "plan"));
-        return give_text(report_json(*plan).dump(2), json);
+        return give_text(report_json(*plan->planned, plan->kept).dump(2), json);
     });
 }
 

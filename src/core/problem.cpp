@@ -61,6 +61,11 @@ std::string describe_grid(const char* which, const carat_scale& scale, int64_t e
 
 }  // namespace
 
+const char* numerics_name(carat_numerics numerics) {
+    static constexpr const char* kNames[] = {"deterministic", "batch_invariant", "fast"};
+    return kNames[numerics];
+}
+
 Extents scale_grid(const carat_scale& s, int64_t extent, int64_t k) {
     switch (s.recipe) {
         case CARAT_SCALE_NONE:
@@ -129,6 +134,7 @@ std::string describe(const Problem& p) {
     text += describe_memory(p, "d", p.d, p.m, p.d_cols());
     text += describe_grid("a", p.scale_a, p.m, p.k) + describe_grid("b", p.scale_b, p.n, p.k);
     if (const std::string epilogue = describe_epilogue(p); epilogue != "none") text += " " + epilogue;
+    if (p.numerics != CARAT_DETERMINISTIC) text += fmt::format(" {}", numerics_name(p.numerics));
     return text;
 }
 

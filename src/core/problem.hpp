@@ -32,6 +32,8 @@ Extents scale_grid(const carat_scale& scale, int64_t extent, int64_t k);
 int64_t footprint(const carat_matrix& matrix, Extents extents, int64_t count = 1);
 
 struct Problem : carat_problem {
+    carat_numerics numerics = CARAT_DETERMINISTIC;  // of the plan's options
+
     // Columns of D: N, or N/2 under a gated epilogue. (C is added before the gate: it always has N.)
     int64_t d_cols() const { return epilogue.gate == CARAT_GATE_NONE ? n : n / 2; }
     // Stored K of an operand: K, or 2*ceil(K/4) of a 2:4 sparse one.
@@ -60,6 +62,8 @@ struct Problem : carat_problem {
     }
 };
 
+// "deterministic", "batch_invariant", "fast".
+const char* numerics_name(carat_numerics numerics);
 // One line, for messages and keys: "bf16_bf16_bf16_nt m4096 n4096 k4096 bias_n_f32+silu". Equal problems give equal text,
 // different ones different text; what is packed as usual is not mentioned.
 std::string describe(const Problem& problem);

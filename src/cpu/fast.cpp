@@ -201,7 +201,8 @@ Job job_of(Isa isa, const Problem& p, const carat_operands& o, const Piece& piec
     set_epilogue(job, p, o, i, piece.row0, (rows_packed ? 0 : i * p.m) + piece.row0);
     if (!row_major) transpose_job(job);
     // Few rows are bound by reading B: it is converted on the fly to f32, not packed.
-    if (job.panel == Panel::bf16 && job.m <= kSmallM) job.panel = Panel::f32;
+    job.few_rows = job.m <= kSmallM && p.numerics != CARAT_BATCH_INVARIANT;
+    if (job.panel == Panel::bf16 && job.few_rows) job.panel = Panel::f32;
     return job;
 }
 

@@ -36,6 +36,7 @@ enum class Panel : uint8_t {
 struct Job {
     Panel panel;
     int64_t m, n, k;  // n counts B's columns; k = 0: the sum is empty and A, B are not read
+    bool few_rows;    // at most kSmallM, and B is not packed: other bits than with more rows
     View a, b;
     const void* c;  // null: not read
     carat_dtype c_dtype;

@@ -264,7 +264,7 @@ float finish_tile(const Job& job, const Tile& tile, const Columns& columns, Buff
 template <class Kind, bool kInteger>
 float run_tile_as(const Job& job, const Tile& tile, void* scratch) {
     if constexpr (!kInteger && Kind::kPerElement == 1 && sizeof(typename Kind::Sum) == 4) {
-        if (job.m <= kSmallM) return run_few_rows(job, tile, scratch);
+        if (job.few_rows) return run_few_rows(job, tile, scratch);
     }
     Arena arena{static_cast<char*>(scratch)};
     Buffers<Kind> buffers(arena, job, tile);
@@ -312,7 +312,7 @@ size_t scratch_bytes(const Job& job, const Tile& tile) {
         case Panel::s8_bf16:
             return bytes_for<Bf16Kind>(job, tile);
         case Panel::f32:
-            if (job.m <= kSmallM) return few_rows_bytes(job, tile);
+            if (job.few_rows) return few_rows_bytes(job, tile);
             [[fallthrough]];
         default:
             return bytes_for<F32Kind>(job, tile);

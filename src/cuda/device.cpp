@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "cuda/device_core.hpp"
+#include "cuda/loaded_modules.hpp"
 #include "cuda/nvml.hpp"
 
 namespace carat::cuda {
@@ -164,6 +165,7 @@ Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) 
     return device;
 }
 
+Device::Device() : modules_(std::make_unique<LoadedModules>()) {}
 Device::~Device() = default;
 
 int Device::ordinal() const {
@@ -233,12 +235,6 @@ Result<TensorMap> Device::tensor_map(const TensorMapDesc& desc) const {
     return encode_tensor_map(*core_->driver, desc);
 }
 
-Result<TensorMap> Device::move_tensor_map(const TensorMap& map, const void* address) const {
-    const ContextScope scope(*core_);
-    CARAT_TRY(scope.status());
-    return cuda::move_tensor_map(*core_->driver, map, address);
-}
-
 Result<void*> Device::stream_create() const {
     const ContextScope scope(*core_);
     CARAT_TRY(scope.status());
@@ -265,6 +261,25 @@ Status Device::graph_begin(void* stream) const {
     const ContextScope scope(*core_);
     CARAT_TRY(scope.status());
     return core_->driver->check(core_->driver->capture_begin(stream, kCaptureThreadLocal), "cuStreamBeginCapture");
+}
+
+Result<bool> Device::is_capturing(void* stream) const {
+    if (stream == nullptr) return false;
+    const ContextScope scope(*core_);
+    CARAT_TRY(scope.status());
+    int status = 0;
+    CARAT_TRY(core_->driver->check(core_->driver->capture_status(stream, &status), "cuStreamIsCapturing"));
+    return status != 0;
+}
+
+RelaxedCapture::RelaxedCapture(const Device* device) {
+    if (device == nullptr || !device->core_->driver->usable().ok()) return;
+    before_ = kCaptureRelaxed;
+    if (device->core_->driver->capture_mode(&before_) == 0) driver_ = device->core_->driver;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+    if (driver_ != nullptr) driver_->capture_mode(&before_);
 }
 
 Result<std::unique_ptr<Device::Graph>> Device::graph_end(void* stream) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct DeviceState {
     std::string driver;  // "580.159.04"
 };
 
+class Module;
+
 class Device {
   public:
     // ordinal -1: the device of the calling thread's current context, else 0.
@@ -57,7 +60,11 @@ class Device {
 
     // What bulk copies of this device are described by; encoded once, and moved to an address at each launch.
     Result<TensorMap> tensor_map(const TensorMapDesc& desc) const;
-    Result<TensorMap> move_tensor_map(const TensorMap& map, const void* address) const;
+
+    // The kernel of a cubin, loaded once for all who ask. It stays loaded as long as the device is open, since launches on
+    // their way and captured graphs may need it when the plan is gone; it takes some 20 to 100 KB.
+    Result<std::shared_ptr<const Module>> module(const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
+                                                 const std::string& name) const;
 
     // Streams do not wait for the legacy stream (CU_STREAM_NON_BLOCKING), so that one can be captured while another
     // thread copies.
@@ -72,13 +79,30 @@ class Device {
         virtual Result<double> launch(void* stream) const = 0;  // device time in us
     };
     Status graph_begin(void* stream) const;
+    // Whether a stream is being captured now; NULL, the legacy stream, cannot be.
+    Result<bool> is_capturing(void* stream) const;
     Result<std::unique_ptr<Graph>> graph_end(void* stream) const;
 
   private:
-    Device() = default;
+    Device();
     friend class Module;
+    friend class RelaxedCapture;
     // Shared with modules and graphs, which keep the context alive.
     std::shared_ptr<struct DeviceCore> core_;
+    std::unique_ptr<struct LoadedModules> modules_;
+};
+
+// For its scope the calling thread may load code and allocate although a stream is being captured, by this thread or by another
+// one in global mode: without it the driver refuses and the capture is lost. A device of null: nothing.
+class RelaxedCapture {
+  public:
+    explicit RelaxedCapture(const Device* device);
+    ~RelaxedCapture();
+    RelaxedCapture(const RelaxedCapture&) = delete;
+
+  private:
+    const Driver* driver_ = nullptr;
+    int before_ = 0;
 };
 
 struct LaunchShape {
@@ -89,21 +113,30 @@ struct LaunchShape {
     bool programmatic = false;  // programmatic dependent launch
 };
 
+// A map among the parameters of a launch: an encoded one, moved to an operand's address.
+struct PlacedMap {
+    const TensorMap* encoded;
+    const void* address;
+    void* parameter;  // 128 bytes
+};
+
 // One loaded kernel (cuLibraryLoadData, entry jit::kEntry). Attributes are set per device at load, not at launch.
 class Module {
   public:
-    static Result<std::unique_ptr<Module>> load(std::shared_ptr<const Device> device,
-                                                const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
-                                                const std::string& name);
+    // A copy of one's own: Device::module() shares.
+    static Result<std::unique_ptr<Module>> load(const Device& device, const std::vector<std::byte>& cubin,
+                                                unsigned dynamic_shared_bytes, const std::string& name);
     ~Module();
     // How many clusters of this shape the device runs at once: fewer than its SMs would hold, as a cluster lies within one
     // GPC. 0: not known.
     int active_clusters(const LaunchShape& shape) const;
-    // `parameters`: one struct passed by value to the kernel. Asynchronous.
-    Status launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const;
+    // `parameters`: one struct passed by value to the kernel, in which `maps` are placed first. Asynchronous.
+    Status launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream,
+                  std::span<const PlacedMap> maps = {}) const;
 
   private:
     Module() = default;
+    friend class Device;
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/driver.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 
 #include "core/env.hpp"
@@ -70,6 +72,16 @@ Result<SharedLibrary> open_library(const std::vector<std::string>& candidates) {
     return fail(CARAT_NOT_INITIALIZED, "no CUDA driver was found ({}): {}", tried, kGetDriver);
 }
 
+// Forks that lead to this process, counted in the child. To ask for the process's number would be a system call at every
+// launch.
+std::atomic<int> g_forks{0};
+
+Status count_forks() {
+    static const int failed = pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
+    if (failed == 0) return {};
+    return fail(CARAT_ALLOC_FAILED, "out of host memory (pthread_atfork gave {}): free some", failed);
+}
+
 }  // namespace
 
 std::vector<std::string> driver_candidates() {
@@ -83,7 +95,9 @@ Result<std::unique_ptr<Driver>> Driver::open(const std::vector<std::string>& can
     CARAT_ASSIGN(driver->library, open_library(candidates));
     CARAT_TRY(driver->resolve());
     CARAT_TRY(driver->check(driver->init(0), "cuInit"));
+    CARAT_TRY(count_forks());
     driver->pid = int(getpid());
+    driver->forks = g_forks.load(std::memory_order_relaxed);
     CARAT_TRY(driver->check(driver->device_count(&driver->devices), "cuDeviceGetCount"));
     if (driver->devices == 0) return driver->failure(kNoDevice, "cuDeviceGetCount");
     return driver;
@@ -126,12 +140,11 @@ Status Driver::failure(CuResult result, std::string_view call) const {
 }
 
 Status Driver::usable() const {
-    const int now = int(getpid());
-    if (now == pid) return {};
+    if (g_forks.load(std::memory_order_relaxed) == forks) return {};
     return fail(CARAT_NOT_INITIALIZED,
                 "process {} was forked from process {} after CUDA was initialised there, and CUDA does not survive a "
                 "fork: start it with exec or spawn, or fork before the first CUDA call",
-                now, pid);
+                getpid(), pid);
 }
 
 Result<const Driver*> driver() {

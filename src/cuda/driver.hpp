@@ -37,7 +37,7 @@ inline constexpr int kDeviceSms = 16, kDeviceL2Bytes = 38, kDeviceCcMajor = 75, 
 inline constexpr int kKernelMaxThreads = 0, kKernelStaticShared = 1, kKernelDynamicSharedLimit = 8;
 inline constexpr unsigned kLaunchCluster = 4, kLaunchProgrammatic = 6;
 inline constexpr unsigned kStreamNonBlocking = 1;
-inline constexpr int kCaptureThreadLocal = 1;
+inline constexpr int kCaptureThreadLocal = 1, kCaptureRelaxed = 2;
 
 struct LaunchAttribute {  // CUlaunchAttribute
     unsigned id;
@@ -70,7 +70,8 @@ struct Driver {
     SharedLibrary library;
     int version = 0;  // 13000: CUDA 13.0
     int devices = 0;
-    int pid = 0;  // of the process that called cuInit; a fork of it cannot use the driver
+    int pid = 0;    // of the process that called cuInit; a fork of it cannot use the driver
+    int forks = 0;  // between the first process with a driver and this one
 
     // Opens the first candidate (as SharedLibrary::open_first) that is no stub, resolves every symbol, calls cuInit.
     static Result<std::unique_ptr<Driver>> open(const std::vector<std::string>& candidates);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules: one kernel each, loaded for every context of a device through the driver's library interface.
+#include <cstring>
+
 #include "cuda/device.hpp"
 #include "cuda/device_core.hpp"
+#include "cuda/loaded_modules.hpp"
 #include "jit/jit.hpp"
 
 namespace carat::cuda {
@@ -65,8 +68,8 @@ struct Module::State {
                             "cuKernelSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)");
     }
 
-    // Loads the code into the device's context now: a lazy first launch would load it, which a stream capture forbids.
-    Status load_now() {
+    // Loads the code into the current context now: a lazy first launch would load it, which a stream capture forbids.
+    Status load_now() const {
         const Driver& driver = *core->driver;
         CuFunction function = nullptr;
         CARAT_TRY(driver.check(driver.kernel_function(&function, kernel), "cuKernelGetFunction"));
@@ -77,12 +80,12 @@ struct Module::State {
 
 Module::~Module() = default;
 
-Result<std::unique_ptr<Module>> Module::load(std::shared_ptr<const Device> device, const std::vector<std::byte>& cubin,
+Result<std::unique_ptr<Module>> Module::load(const Device& device, const std::vector<std::byte>& cubin,
                                              unsigned dynamic_shared_bytes, const std::string& name) {
     std::unique_ptr<Module> module(new Module());
     module->state_ = std::make_unique<State>();
     State& state = *module->state_;
-    state.core = device->core_;
+    state.core = device.core_;
     state.name = name;
     const ContextScope scope(*state.core);
     CARAT_TRY(scope.status());
@@ -93,6 +96,21 @@ Result<std::unique_ptr<Module>> Module::load(std::shared_ptr<const Device> devic
                            "cuLibraryGetKernel of " + name));
     CARAT_TRY(state.allow_shared(dynamic_shared_bytes));
     CARAT_TRY(state.load_now());
+    return module;
+}
+
+Result<std::shared_ptr<const Module>> Device::module(const std::vector<std::byte>& cubin, unsigned dynamic_shared_bytes,
+                                                     const std::string& name) const {
+    const LoadedModules::Key key = {jit::hash128(cubin), dynamic_shared_bytes};
+    const ContextScope scope(*core_);
+    CARAT_TRY(scope.status());
+    const std::lock_guard lock(modules_->mutex);
+    if (const auto found = modules_->all.find(key); found != modules_->all.end()) {
+        CARAT_TRY(found->second->state_->load_now());  // the caller's context may be another one of this device
+        return found->second;
+    }
+    CARAT_ASSIGN(std::shared_ptr<const Module> module, Module::load(*this, cubin, dynamic_shared_bytes, name));
+    modules_->all.emplace(key, module);
     return module;
 }
 
@@ -110,8 +128,10 @@ int Module::active_clusters(const LaunchShape& shape) const {
     return clusters;
 }
 
-Status Module::launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream) const {
+Status Module::launch(const LaunchShape& shape, const void* parameters, size_t parameter_bytes, void* stream,
+                      std::span<const PlacedMap> maps) const {
     const State& state = *state_;
+    const Driver& driver = *state.core->driver;
     const ContextScope scope(*state.core);
     CARAT_TRY(scope.status());
     if (parameter_bytes > 4096 || shape.dynamic_shared_bytes > state.dynamic_shared_limit)
@@ -120,12 +140,17 @@ Status Module::launch(const LaunchShape& shape, const void* parameters, size_t p
             "kernel {} was launched with {} bytes of parameters (at most 4096) and {} bytes of shared memory (at "
             "most {}): please report this",
             state.name, parameter_bytes, shape.dynamic_shared_bytes, state.dynamic_shared_limit);
+    for (const PlacedMap& map : maps) {
+        std::memcpy(map.parameter, map.encoded, sizeof *map.encoded);
+        CARAT_TRY(driver.check(driver.tensor_map_address(map.parameter, const_cast<void*>(map.address)),
+                               "cuTensorMapReplaceAddress"));
+    }
     const Launch launch(shape, stream);
     void* arguments[] = {const_cast<void*>(parameters)};
-    const CuResult result = state.core->driver->launch(&launch.config, state.kernel, arguments, nullptr);
+    const CuResult result = driver.launch(&launch.config, state.kernel, arguments, nullptr);
     if (result == 0) [[likely]]
         return {};
-    return state.core->driver->failure(result, "cuLaunchKernelEx of " + state.name);
+    return driver.failure(result, "cuLaunchKernelEx of " + state.name);
 }
 
 }  // namespace carat::cuda

@@ -96,11 +96,4 @@ Result<TensorMap> encode_tensor_map(const Driver& driver, const TensorMapDesc& d
     return map;
 }
 
-Result<TensorMap> move_tensor_map(const Driver& driver, TensorMap map, const void* address) {
-    CARAT_TRY(check_address(address));
-    CARAT_TRY(
-        driver.check(driver.tensor_map_address(map.bytes, const_cast<void*>(address)), "cuTensorMapReplaceAddress"));
-    return map;
-}
-
 }  // namespace carat::cuda

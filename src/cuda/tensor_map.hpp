@@ -34,7 +34,5 @@ struct alignas(128) TensorMap {
 Status check_tensor_map(const TensorMapDesc& desc);
 // Needs a current context, unlike what its documentation says (driver 580): Device::tensor_map brings one.
 Result<TensorMap> encode_tensor_map(const Driver& driver, const TensorMapDesc& desc);
-// The map as it is at another address.
-Result<TensorMap> move_tensor_map(const Driver& driver, TensorMap map, const void* address);
 
 }  // namespace carat::cuda

@@ -63,8 +63,8 @@ class AlignedExecutable final : public Executable {
         shape_.grid_x = blocks, shape_.threads = kThreads, shape_.programmatic = true;
     }
 
-    Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin) {
-        CARAT_ASSIGN(module_, cuda::Module::load(std::move(device), cubin, 0, "align_lines"));
+    Status load(const cuda::Device& device, const std::vector<std::byte>& cubin) {
+        CARAT_ASSIGN(module_, device.module(cubin, 0, "align_lines"));
         return {};
     }
 
@@ -102,7 +102,7 @@ class AlignedExecutable final : public Executable {
     std::unique_ptr<Executable> executable_;
     std::vector<Copy> copies_;
     cuda::LaunchShape shape_;
-    std::unique_ptr<cuda::Module> module_;
+    std::shared_ptr<const cuda::Module> module_;
 };
 
 }  // namespace
@@ -151,10 +151,11 @@ Result<std::unique_ptr<Executable>> align_operands(const Problem& p, std::unique
     request.main = jit::generate_main(config, {{{"kThreads", std::to_string(kThreads)}}}, "align_lines.cuh",
                                       "carat_kernel::align_lines", "AlignParams");
     request.arch = runtime.target.arch();
+    request.may_compile = runtime.may_compile;
     CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
     auto aligned = std::make_unique<AlignedExecutable>(p, std::move(executable),
                                                        unsigned(std::max(runtime.target.units, 1) * kBlocksPerUnit));
-    if (runtime.device != nullptr) CARAT_TRY(aligned->load(runtime.device, artifact->cubin));
+    if (runtime.device != nullptr) CARAT_TRY(aligned->load(*runtime.device, artifact->cubin));
     return std::unique_ptr<Executable>(std::move(aligned));
 }
 

@@ -2,7 +2,7 @@
 #include "dispatch/cuda_kernel.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 
 #include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
@@ -127,7 +127,7 @@ class CudaExecutable final : public Executable {
     Status load(std::shared_ptr<const cuda::Device> device, const std::vector<std::byte>& cubin,
                 const std::optional<BulkMaps>& bulk) {
         Way& way = ways_.back();
-        CARAT_ASSIGN(way.module, cuda::Module::load(device, cubin, way.shape.dynamic_shared_bytes, name_));
+        CARAT_ASSIGN(way.module, device->module(cubin, way.shape.dynamic_shared_bytes, name_));
         // A persistent kernel's clusters must all run at once: one that waits for the others doubles the time.
         if (const int active = way.shape.cluster_x > 1 ? way.module->active_clusters(way.shape) : 0)
             way.shape.grid_x = std::min(way.shape.grid_x, unsigned(active) * way.shape.cluster_x);
@@ -155,9 +155,9 @@ class CudaExecutable final : public Executable {
             if (!takes(way, operands)) continue;
             shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes};
             bind(params, operands);
-            CARAT_TRY(place_maps(way, operands, params));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
-            return way.module->launch(way.shape, &params, bytes, stream);
+            const PlacedMaps maps(way, operands, params);
+            return way.module->launch(way.shape, &params, bytes, stream, maps.all());
         }
         return fail(CARAT_NOT_SUPPORTED, "kernel {} takes no operands at these addresses: please report it", name_);
     }
@@ -173,7 +173,22 @@ class CudaExecutable final : public Executable {
         shared::TileWalk walk;
         int early_bytes;
         std::vector<Map> maps;
-        std::unique_ptr<cuda::Module> module;
+        std::shared_ptr<const cuda::Module> module;
+    };
+
+    // Where the maps of a launch go: into its own copy of the parameters, as other threads may be launching, too.
+    struct PlacedMaps {
+        PlacedMaps(const Way& way, const carat_operands& operands, shared::BulkGemmParams& params) {
+            for (const Map& map : way.maps) {
+                static_assert(sizeof map.encoded == sizeof(shared::BulkMap));
+                const void* address = map.operand->address(operands);
+                if (address != nullptr) maps[count++] = {&map.encoded, address, &map.operand->map(params)};
+            }
+        }
+        std::span<const cuda::PlacedMap> all() const { return {maps, count}; }
+
+        cuda::PlacedMap maps[std::size(kBulkOperands)];
+        size_t count = 0;
     };
 
     // alpha = 0 and K = 0 come without A and B, which bulk copies could not describe. beta = 0 may come without C, for which
@@ -183,19 +198,6 @@ class CudaExecutable final : public Executable {
             const void* address = map.operand->address(operands);
             return is_bulk_address(address) || (map.operand->desc == &BulkMaps::c && address == nullptr);
         });
-    }
-
-    // Copies of the encoded maps, which other threads may be launching with, moved to these operands.
-    Status place_maps(const Way& way, const carat_operands& operands, shared::BulkGemmParams& params) const {
-        for (const Map& map : way.maps) {
-            const void* address = map.operand->address(operands);
-            if (address == nullptr) continue;
-            CARAT_ASSIGN(const cuda::TensorMap placed, device_->move_tensor_map(map.encoded, address));
-            shared::BulkMap& to = map.operand->map(params);
-            static_assert(sizeof placed == sizeof to);
-            std::memcpy(&to, &placed, sizeof to);
-        }
-        return {};
     }
 
     shared::GemmParams params_;
@@ -260,6 +262,7 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
         request.main = jit::generate_main(kernel.config.value_or(config), kernel.constants, kernel.include,
                                           kernel.function, kernel.parameters);
         request.arch = runtime.target.arch();
+        request.may_compile = runtime.may_compile;
         CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
         KernelFacts facts = artifact->facts;
         if (kernel.must_not_spill) CARAT_TRY(refuse_if_slow(config.name(), facts));

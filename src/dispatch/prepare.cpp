@@ -2,6 +2,8 @@
 #include "dispatch/prepare.hpp"
 
 #include "core/log.hpp"
+#include "cuda/device.hpp"
+#include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
 
 namespace carat {
@@ -15,6 +17,7 @@ bool may_go_on(const Status& status) {
 }  // namespace
 
 Result<Prepared> prepare_best(std::span<const Candidate> candidates, const Problem& problem, Runtime& runtime) {
+    const cuda::RelaxedCapture relaxed(runtime.device.get());
     Status first;
     std::vector<std::string> refused;
     for (const Candidate& candidate : candidates) {

@@ -71,6 +71,8 @@ struct Row {
     bool by_name = false;  // a rung of the ladder that another row does better: never the library's own choice
     // Bytes that a configuration needs of the caller's workspace; null: none does.
     size_t (*workspace_bytes)(const Problem&, const Config&) = nullptr;
+    // Whether all configurations of which this holds give a row of D the same bits, whatever M and the other rows are; null: no.
+    bool (*batch_invariant)(const Problem&, const Config&) = nullptr;
     int64_t most_rows = 0;  // of D, that the row takes whatever the epilogue; 0: any number
 };
 

@@ -127,6 +127,11 @@ Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& conf
     return prepare_cuda(p, config, {&kernel, 1}, runtime);
 }
 
+// Every tile adds the products of an element of D in the order of K, 16 at a time.
+bool batch_invariant(const Problem&, const Config& config) {
+    return config.split_k == 0;
+}
+
 }  // namespace
 
 const Row kRowMma = {"mma",
@@ -136,6 +141,10 @@ const Row kRowMma = {"mma",
                      require,
                      candidates,
                      predict,
-                     prepare};
+                     prepare,
+                     nullptr,
+                     false,
+                     nullptr,
+                     batch_invariant};
 
 }  // namespace carat

@@ -190,6 +190,11 @@ Result<std::unique_ptr<Executable>> v3_prepare(const Problem& p, const Config& c
                         resident_threads(config));
 }
 
+// Every rung and tile adds the products of an element of D one after another, in the order of K.
+bool batch_invariant(const Problem&, const Config&) {
+    return true;
+}
+
 }  // namespace
 
 const Row kRowV0Naive = {"v0_naive",
@@ -199,7 +204,11 @@ const Row kRowV0Naive = {"v0_naive",
                          require_f32_rung,
                          v0_candidates,
                          v0_predict,
-                         v0_prepare};
+                         v0_prepare,
+                         nullptr,
+                         false,
+                         nullptr,
+                         batch_invariant};
 
 const Row kRowV1Shared = {"v1_shared",
                           "Rung 1: tiles of A and B in shared memory, one thread an element of D (f32).",
@@ -208,7 +217,11 @@ const Row kRowV1Shared = {"v1_shared",
                           require_f32_rung,
                           v1_candidates,
                           v1_predict,
-                          v1_prepare};
+                          v1_prepare,
+                          nullptr,
+                          false,
+                          nullptr,
+                          batch_invariant};
 
 const Row kRowV2Registers = {"v2_registers",
                              "Rung 2: a tile of 8 x 8 sums in the registers of a thread (f32).",
@@ -217,7 +230,11 @@ const Row kRowV2Registers = {"v2_registers",
                              require_register_rung,
                              v2_candidates,
                              v2_predict,
-                             v2_prepare};
+                             v2_prepare,
+                             nullptr,
+                             false,
+                             nullptr,
+                             batch_invariant};
 
 const Row kRowV3DoubleBuffer = {"v3_double_buffer",
                                 "Rung 3: 16-byte loads of the next tile under the products of this one (f32).",
@@ -226,6 +243,10 @@ const Row kRowV3DoubleBuffer = {"v3_double_buffer",
                                 require_register_rung,
                                 v3_candidates,
                                 v3_predict,
-                                v3_prepare};
+                                v3_prepare,
+                                nullptr,
+                                false,
+                                nullptr,
+                                batch_invariant};
 
 }  // namespace carat

@@ -263,6 +263,7 @@ const Row kRowStream = {kFamily,
                         has,
                         false,
                         nullptr,
+                        nullptr,  // warps share K in ways that depend on the shape
                         kMostRows};
 
 }  // namespace carat

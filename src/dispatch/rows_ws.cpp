@@ -128,6 +128,11 @@ size_t workspace_bytes(const Problem& p, const Config& config) {
     return config.aligned ? align_workspace_bytes(p) : 0;
 }
 
+// Every tile, in every form, adds the products of an element of D in the order of K, 16 at a time.
+bool batch_invariant(const Problem&, const Config& config) {
+    return config.split_k == 0;
+}
+
 }  // namespace
 
 const Row kRowWs = {kWsFamily,
@@ -140,6 +145,7 @@ const Row kRowWs = {kWsFamily,
                     prepare,
                     has,
                     false,
-                    workspace_bytes};
+                    workspace_bytes,
+                    batch_invariant};
 
 }  // namespace carat

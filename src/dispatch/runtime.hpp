@@ -24,6 +24,7 @@ class Runtime {
     std::shared_ptr<cpu::ThreadPool> threads;  // never null
     std::shared_ptr<cuda::Device> device;      // null on a CPU context and on a planning-only one
     std::shared_ptr<jit::Jit> jit;             // null on a CPU context
+    bool may_compile = true;                   // false while the stream of a plan is being captured
     bool can_execute() const { return target.backend == CARAT_BACKEND_CPU || device != nullptr; }
 };
 

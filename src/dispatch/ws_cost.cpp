@@ -59,7 +59,8 @@ double store_clk(const Problem& p, const Config& c) {
 // busy and then run slower. Of two that come close, both cost.
 constexpr double kBoost = 1.04;  // the clock of a short run over that of the sustained rate
 double together(double clocked, double powered) {
-    return std::pow(std::pow(clocked, 5) + std::pow(powered, 5), 0.2);
+    const auto fifth = [](double x) { return x * x * x * x * x; };  // pow() was a tenth of the time of ranking
+    return std::pow(fifth(clocked) + fifth(powered), 0.2);
 }
 
 }  // namespace

@@ -83,6 +83,14 @@ Status check_arch(const Request& request) {
                 request.arch);
 }
 
+Status captured(const Request& request) {
+    return fail(
+        CARAT_NOT_PREPARED,
+        "kernel {} for {} is not compiled yet, and its stream is being captured, which is no time to compile: plan "
+        "the problem before the capture begins, or prepare its kernel ahead (`carat prepare`, a kernel pack)",
+        request.name, request.arch);
+}
+
 Status not_prepared(const Request& request, const Cache& cache, const std::string& why) {
     return fail(CARAT_NOT_PREPARED,
                 "kernel {} for {} is in no cache ({}) and the policy 'never' forbids to compile it: {}make its plan "
@@ -115,9 +123,11 @@ Built Jit::State::produce(const Request& request) {
     const std::vector<Include> includes = reachable(request.main);
     const std::vector<std::string> options = compile_options(**found, request);
     const Key key = key_of(request, includes, options, **found);
-    const auto look = [&] { return policy == CARAT_JIT_FORCE ? std::nullopt : cache.find(key); };
+    const bool compiles_always = policy == CARAT_JIT_FORCE && request.may_compile;
+    const auto look = [&] { return compiles_always ? std::nullopt : cache.find(key); };
     if (auto entry = look()) return shared(std::move(entry->artifact), "disk cache");
     if (policy == CARAT_JIT_NEVER) return not_prepared(request, cache, "");
+    if (!request.may_compile) return captured(request);
 
     const Cache::Lock lock = cache.lock(key);
     if (auto entry = look())
@@ -143,19 +153,25 @@ Jit::~Jit() = default;
 Cache& Jit::cache() {
     return state_->cache;
 }
+carat_jit Jit::policy() const {
+    return state_->policy;
+}
 
 Built Jit::build(const Request& request) {
     const std::string identity = identity_of(request);
+    // Who may compile does not share the failure of who may not.
+    const std::string flight_name = (request.may_compile ? "" : "captured ") + identity;
     std::promise<Built> promise;
     std::shared_future<Built> others;
     {
         std::lock_guard lock(state_->mutex);
         const auto ready = state_->ready.find(identity);
-        if (ready != state_->ready.end() && state_->policy != CARAT_JIT_FORCE) return ready->second;
-        if (const auto flight = state_->in_flight.find(identity); flight != state_->in_flight.end()) {
+        const bool compiles_always = state_->policy == CARAT_JIT_FORCE && request.may_compile;
+        if (ready != state_->ready.end() && !compiles_always) return ready->second;
+        if (const auto flight = state_->in_flight.find(flight_name); flight != state_->in_flight.end()) {
             others = flight->second;
         } else {
-            state_->in_flight.emplace(identity, promise.get_future().share());
+            state_->in_flight.emplace(flight_name, promise.get_future().share());
         }
     }
     if (others.valid()) return others.get();
@@ -164,7 +180,7 @@ Built Jit::build(const Request& request) {
     {
         std::lock_guard lock(state_->mutex);
         if (built.ok()) state_->ready[identity] = from_memory(**built);
-        state_->in_flight.erase(identity);
+        state_->in_flight.erase(flight_name);
     }
     promise.set_value(built);
     return built;

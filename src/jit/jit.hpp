@@ -16,9 +16,10 @@ namespace carat::jit {
 inline constexpr const char* kEntry = "carat_kernel";
 
 struct Request {
-    std::string name;  // for logs and messages: the configuration's name
-    std::string main;  // the translation unit: generated Config, #include of an embedded kernel, the entry point
-    std::string arch;  // "sm_90a"
+    std::string name;         // for logs and messages: the configuration's name
+    std::string main;         // the translation unit: generated Config, #include of an embedded kernel, the entry point
+    std::string arch;         // "sm_90a"
+    bool may_compile = true;  // false: a kernel that is in no cache is NOT_PREPARED, as a stream is being captured
     std::vector<std::string> options;  // beyond the standard ones, one word each (--name=value); order has no meaning
 };
 
@@ -39,6 +40,7 @@ class Jit {
   public:
     explicit Jit(const Options& options);
     ~Jit();
+    carat_jit policy() const;
     // From memory, else disk, else compiled. Concurrent requests for one kernel compile it once.
     Result<std::shared_ptr<const Artifact>> build(const Request& request);
     Cache& cache();

@@ -114,7 +114,8 @@ class BadInput(Case):
             ("--d-order", [*run, "--d-order", "diagonal"]), ("--alpha", [*run, "--alpha", "one"]), ("--beta", [*run, "--beta", "1,5"]),
             ("--activation", [*run, "--activation", "tanhh"]), ("--gate", [*run, "--gate", "left"]), ("--clamp", [*run, "--clamp", "1"]),
             ("--out-scale", [*run, "--out-scale", "column"]), ("--recipe", [*run, "--recipe", "1x7"]), ("--recipe", [*run, "--recipe", "rowwise,rowwise,rowwise"]),
-            ("--compute", [*run, "--compute", "f16"]), ("--backend", ["run", "--m", "4", "--n", "4", "--k", "4", "--backend", "tpu"]),
+            ("--compute", [*run, "--compute", "f16"]), ("batch_invariant, fast", [*run, "--numerics", "wrong"]),
+            ("--backend", ["run", "--m", "4", "--n", "4", "--k", "4", "--backend", "tpu"]),
             ("--threads", [*run, "--threads", "0"]), ("--device", [*run, "--device", "first"]), ("--seed", [*run, "--seed", "-1"]),
             ("--groups", [*run, "--batch", "2", "--groups", "2"]), ("run takes one", ["run", "--m", "4,5", "--n", "4", "--k", "4"]),
             ("no_such_kernel", [*run, "--kernel", "no_such_kernel"]), ("h9000", ["explain", "--m", "4", "--n", "4", "--k", "4", "--target", "h9000"]),
@@ -224,10 +225,23 @@ class Schemas(Case):
         data = carat_json("explain", *SMALL)
         self.assertEqual(data["schema"], "carat.explain/1")
         self.has(data, {"problem": TEXT, "target": TEXT, "rows": list, "chosen": dict, "floor": dict})
-        self.has(data["chosen"], {"kernel": TEXT, "row": TEXT, "predicted_us": NUMBER, "bound": TEXT})
+        self.has(data["chosen"], {"kernel": TEXT, "row": TEXT, "predicted_us": NUMBER, "bound": TEXT, "workspace_bytes": int})
+        for row in data["rows"]:
+            self.assertTrue(row["refusal"] or row["candidates"], row)
+            self.assertEqual(row["ruled_out"], [])
         planned = carat_json("explain", "--m", 64, "--n", 512, "--k", 512, "--target", "h200")
         self.assertEqual(planned["target"], "h200")
         self.assertIn(planned["chosen"]["kernel"], carat("explain", "--m", 64, "--n", 512, "--k", 512, "--target", "h200").stdout)
+
+    def test_numerics(self):
+        data = carat_json("explain", *SMALL, "--numerics", "batch_invariant")
+        self.assertEqual(data["numerics"], "batch_invariant")
+        self.assertIn("batch_invariant", data["problem"])
+        offering = [row["row"] for row in data["rows"] if row["candidates"]]
+        self.assertEqual(offering, [data["chosen"]["row"]])
+        self.assertIn(f"all batch-invariant results come from {offering[0]}", [row["refusal"] for row in data["rows"]])
+        self.assertEqual(carat_json("explain", *SMALL)["numerics"], "deterministic")
+        self.assertTrue(carat_json("run", *SMALL, "--numerics", "batch-invariant", "--check")["check"]["ok"])
 
     def test_run(self):
         data = carat_json("run", *SMALL, "--check", "--bias", "n", "--activation", "silu", "--beta", "0.5")

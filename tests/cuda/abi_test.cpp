@@ -46,6 +46,7 @@ static_assert(kLaunchCluster == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 static_assert(kLaunchProgrammatic == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(int(Swizzle::bytes_128) == CU_TENSOR_MAP_SWIZZLE_128B &&
               int(Swizzle::bytes_32) == CU_TENSOR_MAP_SWIZZLE_32B);
 
@@ -92,6 +93,8 @@ static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::memory_fill_words)>
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::stream_create)>, decltype(cuStreamCreate)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::capture_begin)>, decltype(cuStreamBeginCapture)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::capture_end)>, decltype(cuStreamEndCapture)>::value);
+static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::capture_status)>, decltype(cuStreamIsCapturing)>::value);
+static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::capture_mode)>, decltype(cuThreadExchangeStreamCaptureMode)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::graph_instantiate)>, decltype(cuGraphInstantiate)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::graph_launch)>, decltype(cuGraphLaunch)>::value);
 static_assert(SameAbi<std::remove_pointer_t<decltype(Driver::event_create)>, decltype(cuEventCreate)>::value);

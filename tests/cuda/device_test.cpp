@@ -110,7 +110,7 @@ TEST_F(DeviceTest, AContextOfAnotherDeviceIsPutAsideAndRestored) {
     const cuda::CuContext other = foreign_context(*driver_, 0);
     driver_->context_push(other);
     const auto device = open(1);
-    auto module = Module::load(device, cubin(), 0, "k");
+    auto module = Module::load(*device, cubin(), 0, "k");
     ASSERT_TRUE(module.ok()) << module.status().sentence();
     const uint64_t parameter = 42;
     EXPECT_TRUE((*module)->launch({}, &parameter, sizeof parameter, nullptr).ok());
@@ -166,7 +166,7 @@ TEST_F(DeviceTest, GraphsAreLaunchedTimedAndDestroyed) {
 
 TEST_F(DeviceTest, ALaunchCarriesItsShapeAndAttributes) {
     const auto device = open(0);
-    auto module = Module::load(device, cubin(), 100000, "k");
+    auto module = Module::load(*device, cubin(), 100000, "k");
     ASSERT_TRUE(module.ok()) << module.status().sentence();
     cuda::LaunchShape shape;
     shape.grid_x = 6, shape.grid_y = 4, shape.grid_z = 2, shape.threads = 384;
@@ -198,17 +198,17 @@ TEST_F(DeviceTest, ALaunchCarriesItsShapeAndAttributes) {
 
 TEST_F(DeviceTest, ModulesThatCannotBeLoadedOrLaunched) {
     const auto device = open(0);
-    const auto bad = Module::load(device, cubin("no code"), 0, "kernel_name");
+    const auto bad = Module::load(*device, cubin("no code"), 0, "kernel_name");
     ASSERT_FALSE(bad.ok());
     EXPECT_TRUE(contains(bad.status().sentence(), "cuLibraryLoadData of kernel_name"));
     EXPECT_TRUE(contains(bad.status().sentence(), "CARAT_JIT=force"));
 
-    const auto large = Module::load(device, cubin(), 232448, "kernel_name");
+    const auto large = Module::load(*device, cubin(), 232448, "kernel_name");
     ASSERT_FALSE(large.ok());
     EXPECT_EQ(large.status().code(), CARAT_NOT_SUPPORTED);
     EXPECT_TRUE(contains(large.status().sentence(), "needs 233472 bytes of shared memory"));
 
-    auto module = Module::load(device, cubin(), 64, "kernel_name");
+    auto module = Module::load(*device, cubin(), 64, "kernel_name");
     ASSERT_TRUE(module.ok());
     const std::vector<std::byte> parameters(5000);
     EXPECT_EQ((*module)->launch({}, parameters.data(), parameters.size(), nullptr).code(), CARAT_INTERNAL_ERROR);
@@ -225,7 +225,7 @@ TEST_F(DeviceTest, ModulesThatCannotBeLoadedOrLaunched) {
 TEST_F(DeviceTest, ManyThreadsOnTwoDevices) {
     const std::shared_ptr<Device> devices[] = {open(0), open(1)};
     std::vector<std::unique_ptr<Module>> modules;
-    for (const auto& device : devices) modules.push_back(Module::load(device, cubin(), 0, "k").value());
+    for (const auto& device : devices) modules.push_back(Module::load(*device, cubin(), 0, "k").value());
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t)
         threads.emplace_back([&, t] {
@@ -235,6 +235,31 @@ TEST_F(DeviceTest, ManyThreadsOnTwoDevices) {
         });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(record(*driver_).launches, 4000);
+}
+
+// By what is in them and the shared memory that they are launched with.
+TEST_F(DeviceTest, ModulesAreLoadedOnceForAllAndKept) {
+    const auto load = [](const Device& device, const char* text, unsigned shared) {
+        return device.module(cubin(text), shared, "k").value();
+    };
+    auto device = open(0);
+    const std::shared_ptr<const Module> one = load(*device, "cubin", 64);
+    EXPECT_EQ(load(*device, "cubin", 64), one);
+    EXPECT_NE(load(*device, "cubin", 128), one);
+    EXPECT_NE(load(*device, "cubin 2", 64), one);
+    EXPECT_NE(load(*open(1), "cubin", 64), one);
+    EXPECT_EQ(record(*driver_).loaded, 4);
+    EXPECT_EQ(record(*driver_).unloaded, 1) << "those of device 1, which is closed";
+    EXPECT_FALSE(device->module(cubin("no code"), 0, "k").ok());
+
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) threads.emplace_back([&] { load(*device, "cubin 3", 0); });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(record(*driver_).loaded, 5);
+    device.reset();
+    EXPECT_EQ(record(*driver_).unloaded, 4) << "all but the one that is held here";
+    const uint64_t parameter = 7;
+    EXPECT_TRUE(one->launch({}, &parameter, sizeof parameter, nullptr).ok());
 }
 
 TEST_F(DeviceTest, StateIsReadableOrMarkedUnknown) {

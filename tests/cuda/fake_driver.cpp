@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA driver made of host memory, loaded by the tests as libcuda would be: two devices, contexts, streams, graphs
-// that replay, kernels that are recorded. FAKE_CUDA_* variables make it old, incomplete or empty. Every call that needs
+// that replay, captures that unsafe calls destroy, kernels that are recorded. FAKE_CUDA_* variables make it old, incomplete or empty. Every call that needs
 // a current context fails with CUDA_ERROR_INVALID_CONTEXT without one, as the real one does.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <set>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda/fake_driver.hpp"
@@ -15,7 +18,9 @@ using carat::test::FakeRecord;
 
 namespace {
 
-constexpr int kInvalidValue = 1, kInvalidContext = 201, kNoBinary = 209;
+constexpr int kInvalidValue = 1, kInvalidContext = 201, kNoBinary = 209, kCaptureUnsupported = 900,
+              kCaptureInvalidated = 901;
+constexpr int kGlobal = 0, kRelaxed = 2;  // CUstreamCaptureMode; 1 is thread-local
 
 struct Context {
     int device;
@@ -40,11 +45,35 @@ struct Library {
     int max_dynamic[2] = {};
 };
 
+struct Capture {
+    int mode;
+    std::thread::id thread;
+    bool lost = false;
+};
+std::map<void*, Capture> g_captures;
+thread_local int t_mode = kGlobal;
+
+// Of a call that may not be made while a stream is captured: whether it is refused, which costs the captures that forbid it.
+bool forbidden() {
+    const std::lock_guard lock(g_mutex);
+    bool refused = false;
+    for (auto& [stream, capture] : g_captures) {
+        const bool mine = capture.thread == std::this_thread::get_id();
+        if (t_mode == kRelaxed || (mine && capture.mode == kRelaxed)) continue;
+        if (!mine && (capture.mode != kGlobal || t_mode != kGlobal)) continue;
+        if (!capture.lost) ++g_record.captures_lost;
+        capture.lost = refused = true;
+    }
+    return refused;
+}
+
 }  // namespace
 
 #define FAKE extern "C" __attribute__((visibility("default")))
 #define NEEDS_CONTEXT \
     if (no_context()) return kInvalidContext
+#define UNSAFE_IN_CAPTURE \
+    if (forbidden()) return kCaptureUnsupported
 
 FAKE FakeRecord* carat_fake_record() {
     return &g_record;
@@ -151,6 +180,8 @@ FAKE int cuMemGetInfo_v2(size_t* available, size_t* total) {
 }
 FAKE int cuMemAlloc_v2(unsigned long long* memory, size_t bytes) {
     NEEDS_CONTEXT;
+    UNSAFE_IN_CAPTURE;
+    ++g_record.allocations;
     if (bytes > size_t(1) << 30) return 2;
     void* p = std::malloc(bytes);
     const std::lock_guard lock(g_mutex);
@@ -168,11 +199,15 @@ FAKE int cuMemFree_v2(unsigned long long memory) {
 }
 FAKE int cuMemcpy(unsigned long long destination, unsigned long long source, size_t bytes) {
     NEEDS_CONTEXT;
+    UNSAFE_IN_CAPTURE;
+    ++g_record.waits;
     std::memcpy(reinterpret_cast<void*>(uintptr_t(destination)), reinterpret_cast<void*>(uintptr_t(source)), bytes);
     return 0;
 }
 FAKE int cuMemsetD8_v2(unsigned long long memory, unsigned char byte, size_t bytes) {
     NEEDS_CONTEXT;
+    UNSAFE_IN_CAPTURE;
+    ++g_record.waits;
     std::memset(reinterpret_cast<void*>(uintptr_t(memory)), byte, bytes);
     return 0;
 }
@@ -193,14 +228,37 @@ FAKE int cuStreamDestroy_v2(void* stream) {
     return 0;
 }
 FAKE int cuStreamSynchronize(void*) {
+    ++g_record.waits;
+    UNSAFE_IN_CAPTURE;
     return no_context() ? kInvalidContext : env_number("FAKE_CUDA_SYNC", 0);
 }
-FAKE int cuStreamBeginCapture_v2(void*, int mode) {
-    return no_context() ? kInvalidContext : mode == 1 ? 0 : kInvalidValue;
-}
-FAKE int cuStreamEndCapture(void*, void** graph) {
+FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
     NEEDS_CONTEXT;
-    *graph = &g_record;
+    if (mode < kGlobal || mode > kRelaxed || stream == nullptr) return kInvalidValue;
+    const std::lock_guard lock(g_mutex);
+    g_captures[stream] = {mode, std::this_thread::get_id()};
+    return 0;
+}
+FAKE int cuStreamEndCapture(void* stream, void** graph) {
+    NEEDS_CONTEXT;
+    const std::lock_guard lock(g_mutex);
+    const auto found = g_captures.find(stream);
+    if (found == g_captures.end()) return kInvalidValue;
+    const bool lost = found->second.lost;
+    g_captures.erase(found);
+    *graph = lost ? nullptr : &g_record;
+    return lost ? kCaptureInvalidated : 0;
+}
+FAKE int cuStreamIsCapturing(void* stream, int* status) {
+    NEEDS_CONTEXT;
+    const std::lock_guard lock(g_mutex);
+    const auto found = g_captures.find(stream);
+    *status = found == g_captures.end() ? 0 : found->second.lost ? 2 : 1;
+    return 0;
+}
+FAKE int cuThreadExchangeStreamCaptureMode(int* mode) {
+    if (*mode < kGlobal || *mode > kRelaxed) return kInvalidValue;
+    std::swap(t_mode, *mode);
     return 0;
 }
 FAKE int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
@@ -228,6 +286,7 @@ FAKE int cuEventRecord(void*, void*) {
     return no_context() ? kInvalidContext : 0;
 }
 FAKE int cuEventSynchronize(void*) {
+    ++g_record.waits;
     return 0;
 }
 FAKE int cuEventElapsedTime(float* milliseconds, void*, void*) {
@@ -239,9 +298,11 @@ FAKE int cuEventDestroy_v2(void* event) {
     return 0;
 }
 FAKE int cuLibraryLoadData(void** library, const void* code, int*, void**, unsigned, int*, void**, unsigned) {
+    UNSAFE_IN_CAPTURE;
     // FAKE_CUDA_ANY_CODE takes real cubins too; nothing of them runs, so their results are wrong.
     if (env_number("FAKE_CUDA_ANY_CODE", 0) == 0 && std::memcmp(code, "cubin", 5) != 0) return kNoBinary;
     *library = new Library();
+    ++g_record.loaded;
     return 0;
 }
 FAKE int cuLibraryUnload(void* library) {

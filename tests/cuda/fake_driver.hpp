@@ -30,6 +30,9 @@ struct FakeRecord {
     FakeLaunchAttribute attributes[4];
     uint64_t first_parameter;
     int maps_encoded, maps_moved;
+    int loaded;                                 // libraries
+    int waits, allocations;                     // calls that synchronise or allocate
+    int captures_lost;                          // by calls that are not allowed while a stream is captured
     void (*on_launch)(const void* parameters);  // called where set, one thread at a time
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "cuda/device.hpp"
 #include "cuda/fake.hpp"
 
 namespace carat::test {
@@ -94,18 +95,25 @@ TEST(TensorMap, IsEncodedByTheDriverWithItsStridesFromDimensionOne) {
     EXPECT_FALSE(cuda::encode_tensor_map(*driver, bad).ok());
 }
 
-TEST(TensorMap, IsMovedToAnotherAddress) {
+// The parameters of a launch get a copy of the map, moved; the encoded one stays as it is.
+TEST(TensorMap, IsMovedToAnotherAddressAtALaunch) {
     const auto driver = open_fake();
     ASSERT_NE(driver, nullptr);
-    const auto map = cuda::encode_tensor_map(*driver, good());
+    const auto device = cuda::Device::open(*driver, 0);
+    ASSERT_TRUE(device.ok());
+    const auto map = (*device)->tensor_map(good());
     ASSERT_TRUE(map.ok()) << map.status().sentence();
-    const auto at = [](uint64_t address) { return reinterpret_cast<const void*>(uintptr_t(address)); };
-    const auto moved = cuda::move_tensor_map(*driver, *map, at(0x2000));
-    ASSERT_TRUE(moved.ok()) << moved.status().sentence();
-    const uint64_t want[7] = {0x2000, 9, 2, 4096, 8192, 64, 3};
-    EXPECT_EQ(std::memcmp(moved->bytes, want, sizeof want), 0);
-    EXPECT_TRUE(contains(cuda::move_tensor_map(*driver, *map, at(0x2008)).status().sentence(), "0x2008"));
-    EXPECT_EQ(cuda::move_tensor_map(*driver, *map, nullptr).status().code(), CARAT_INVALID_VALUE);
+    const std::vector<std::byte> cubin = {std::byte('c'), std::byte('u'), std::byte('b'), std::byte('i'),
+                                          std::byte('n')};
+    const auto module = (*device)->module(cubin, 0, "k");
+    ASSERT_TRUE(module.ok()) << module.status().sentence();
+    cuda::TensorMap parameters = {};
+    const cuda::PlacedMap placed = {&*map, reinterpret_cast<const void*>(0x2000), &parameters};
+    ASSERT_TRUE((*module)->launch({}, &parameters, sizeof parameters, nullptr, {&placed, 1}).ok());
+    const uint64_t want[7] = {0x2000, 9, 2, 4096, 8192, 64, 3}, first = 0x1000;
+    EXPECT_EQ(std::memcmp(parameters.bytes, want, sizeof want), 0);
+    EXPECT_EQ(record(*driver).first_parameter, 0x2000u);
+    EXPECT_EQ(std::memcmp(map->bytes, &first, sizeof first), 0);
 }
 
 }  // namespace

@@ -189,6 +189,67 @@ TEST(Select, AFullNameMustSuitTheProblem) {
     EXPECT_EQ(select(nt, ampere, "sm90_ws_bf16_bf16_bf16_nt_" + tile).status().code(), CARAT_NOT_SUPPORTED);
 }
 
+Problem with_numerics(Problem p, carat_numerics numerics) {
+    p.numerics = numerics;
+    return p;
+}
+
+// One row for every M: two rows need not give the same bits.
+TEST(Select, BatchInvariantResultsComeFromOneRow) {
+    for (const carat_dtype dtype : {CARAT_BF16, CARAT_F32})
+        for (const char* target : {"h200", "a100"}) {
+            std::string row;
+            for (const int64_t m : {1, 2, 7, 16, 33, 64, 300, 1024, 4096, 16384}) {
+                const Problem p = with_numerics(problem(m, 4096, 4096, dtype), CARAT_BATCH_INVARIANT);
+                const auto all = rank(p, *find_gpu(target));
+                ASSERT_TRUE(all.ok()) << all.status().sentence();
+                if (row.empty()) row = all->front().row->name;
+                for (const Candidate& candidate : *all) {
+                    EXPECT_EQ(candidate.row->name, row) << describe(p) << " on " << target;
+                    EXPECT_EQ(candidate.config.split_k, 0);
+                }
+            }
+        }
+}
+
+TEST(Select, RowsThatPromiseNoBatchInvarianceAreRefused) {
+    const Problem p = with_numerics(problem(512, 512, 512, CARAT_BF16), CARAT_BATCH_INVARIANT);
+    const auto by_name = select(p, h200(), "v6_wgmma");
+    EXPECT_EQ(by_name.status().code(), CARAT_NOT_SUPPORTED);
+    EXPECT_NE(by_name.status().sentence().find("numerics batch_invariant asks"), std::string::npos);
+    EXPECT_TRUE(select(p, h200(), "mma").ok());
+    const Selection selection = consider(p, h200());
+    EXPECT_STREQ(selection.winner->row->name, "sm90_ws");
+    for (const Considered& entry : selection.considered)
+        if (std::string_view(entry.row->name) != "sm90_ws")
+            EXPECT_EQ(entry.refusal, "all batch-invariant results come from sm90_ws");
+    EXPECT_NE(describe(p).find(" batch_invariant"), std::string::npos);
+    // Where atomics are allowed the choice is the same, as no kernel has them.
+    const Problem plain = problem(512, 512, 512, CARAT_BF16);
+    EXPECT_EQ(select(with_numerics(plain, CARAT_FAST), h200())->config, select(plain, h200())->config);
+}
+
+TEST(Select, WhatNeedsTooMuchWorkspaceIsRuledOutAndTold) {
+    const Problem p = problem(4096, 4096, 4097, CARAT_BF16);
+    const Selection all = consider(p, h200()), none = consider(p, h200(), {}, 0);
+    ASSERT_TRUE(all.winner && none.winner);
+    EXPECT_TRUE(all.winner->config.aligned);
+    EXPECT_FALSE(none.winner->config.aligned);
+    const Considered &before = all.considered[0], &after = none.considered[0];
+    EXPECT_EQ(after.candidates.size() + after.ruled_out.size(), before.candidates.size());
+    const size_t bytes = workspace_bytes(*all.winner, p);
+    ASSERT_FALSE(after.ruled_out.empty());
+    EXPECT_EQ(after.ruled_out[0].reason,
+              fmt::format("it needs {} bytes of workspace, but workspace_limit is 0", bytes));
+    EXPECT_EQ(consider(p, h200(), {}, bytes).winner->config, all.winner->config);
+    // By name nothing is left.
+    const Status status = rank(p, h200(), all.winner->config.name(), bytes - 1).status();
+    EXPECT_EQ(status.code(), CARAT_INVALID_VALUE);
+    for (const std::string& part :
+         {std::string("raise workspace_limit"), all.winner->config.name(), fmt::format("{}", bytes)})
+        EXPECT_NE(status.sentence().find(part), std::string::npos) << status.sentence();
+}
+
 TEST(Registry, RowsAreNamedOnceAndEndInTheReference) {
     for (const Row& row : registry()) {
         EXPECT_EQ(find_row(row.name), &row);

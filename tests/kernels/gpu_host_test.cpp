@@ -4,6 +4,7 @@
 
 #include "cuda/driver.hpp"
 #include "cuda/tensor_map.hpp"
+#include "dispatch/prepare.hpp"
 #include "kernels/gpu.hpp"
 
 namespace carat::test {
@@ -96,6 +97,45 @@ TEST_F(GpuHost, TheFirstLaunchCanBeCapturedAndReplayed) {
             device_->stream_destroy(*stream);
         }
     }
+}
+
+// In all three modes: loading what is compiled leaves the capture alone, and the graph runs.
+TEST_F(GpuHost, APlanCanBeMadeWhileItsStreamIsCaptured) {
+    const cuda::Driver& driver = **cuda::driver();
+    for (const Types types : kBoth)
+        for (int mode = 0; mode <= 2; ++mode) {
+            const Watchdog watchdog;
+            const Problem p = small_problem(types);
+            const auto candidates = rank(p, runtime_.target);
+            ASSERT_TRUE(candidates.ok());
+            ASSERT_TRUE(prepare_best(*candidates, p, runtime_).ok());  // compiled, by another device object
+            auto device = cuda::Device::open(-1);
+            ASSERT_TRUE(device.ok());
+            Runtime runtime = runtime_for(*device);
+            runtime.may_compile = false;
+            GemmCase gemm(p, Data::integers, 1, 1, 0, Place::aligned);
+            const DeviceCase memory(**device, gemm);
+            void* stream = *(*device)->stream_create();
+            cuda::CuContext context = nullptr, popped = nullptr;
+            ASSERT_EQ(driver.primary_retain(&context, 0), 0);
+            ASSERT_EQ(driver.context_push(context), 0);
+            ASSERT_EQ(driver.capture_begin(stream, mode), 0);
+            EXPECT_TRUE(*(*device)->is_capturing(stream));
+            const auto prepared = prepare_best(*candidates, p, runtime);
+            EXPECT_TRUE(prepared.ok()) << prepared.status().sentence();
+            if (prepared.ok()) {
+                const Status status = prepared->executable->execute(memory.operands(gemm), stream);
+                EXPECT_TRUE(status.ok()) << status.sentence();
+            }
+            auto graph = (*device)->graph_end(stream);
+            ASSERT_TRUE(graph.ok()) << "mode " << mode << ": " << graph.status().sentence();
+            ASSERT_TRUE((*graph)->launch(stream).ok());
+            memory.fetch(gemm);
+            EXPECT_EQ(gemm.verify(), "") << "mode " << mode;
+            (*device)->stream_destroy(stream);
+            driver.context_pop(&popped);
+            driver.primary_release(0);
+        }
 }
 
 TEST_F(GpuHost, ACallersOwnContextIsUsedAndLeftCurrent) {
