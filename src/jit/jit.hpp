@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// jit.hpp: from a configuration to a cubin: embedded sources + generated main -> NVRTC -> content-addressed cache. Needs no
-// GPU and no CUDA header. Never called on the execution path.
+// jit.hpp: from a configuration to a cubin: embedded sources + generated main -> NVRTC -> content-addressed cache, with packs
+// of kernels compiled ahead of time before it. Needs no GPU and no CUDA header. Never called on the execution path.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +30,21 @@ struct Artifact {
 
 struct Options {
     carat_jit policy = CARAT_JIT_AUTO;
-    const char* cache_dir = nullptr;  // as carat_context_options
+    const char* cache_dir = nullptr;  // as carat_context_options, and so is
+    const char* pack = nullptr;
 };
 
 class Cache;
+struct PreparedKernel;  // jit/key.hpp
 
 class Jit {
   public:
     explicit Jit(const Options& options);
     ~Jit();
-    // From memory, else disk, else compiled. Concurrent requests for one kernel compile it once.
+    // From memory, else a pack, else disk, else compiled. Concurrent requests for one kernel compile it once.
     Result<std::shared_ptr<const Artifact>> build(const Request& request);
+    // Every kernel that build() has given, each once, in an order that depends on the kernels alone.
+    std::vector<PreparedKernel> prepared() const;
     Cache& cache();
 
   private:
