@@ -40,6 +40,7 @@ Json planned_json(const Planned& planned) {
     Json json = problem_json(planned.problem, 1, planned.problem.c.dtype == CARAT_NONE ? 0 : 1);
     json["kernel"] = maybe(planned.kernel);
     json["refused"] = planned.refused;
+    json["status"] = carat_status_name(planned.status);
     json["failure"] = maybe(planned.failure);
     return json;
 }
@@ -93,10 +94,11 @@ Json preparation_json(const std::vector<Planned>& planned, const Context& contex
 }
 
 std::string preparation_text(const Json& report, double seconds, bool colored) {
-    std::map<std::string, int> left_out;
+    std::map<std::string, std::vector<std::string>> left_out;  // sentences by status
     int worse = 0;
     for (const Json& problem : member(report, "problems")) {
-        if (const std::string why = text_at(problem, "failure"); !why.empty()) ++left_out[why];
+        if (const std::string why = text_at(problem, "failure"); !why.empty())
+            left_out[text_at(problem, "status")].push_back(why);
         worse += !member(problem, "refused").empty();
     }
     Table table({text_at(report, "target"), ""});
@@ -106,8 +108,10 @@ std::string preparation_text(const Json& report, double seconds, bool colored) {
         table.add({source == "compiled" ? source : "from the " + source, fmt::format("{}", count.get<int>())});
     if (worse > 0)
         table.add({"not the best", Cell(fmt::format("{} problems: see `refused` with --json", worse), Tone::warning)});
-    for (const auto& [why, count] : left_out)
-        table.add({fmt::format("left out: {}", count), Cell(why.substr(0, 120), Tone::faint)});
+    for (const auto& [status, sentences] : left_out)
+        table.add({"left out", Cell(fmt::format("{} by {}: see `failure` with --json; the first: {}", sentences.size(),
+                                                status, sentences[0].substr(0, 100)),
+                                    Tone::faint)});
     return table.str(colored);
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/prepare.hpp"
 
+#include <algorithm>
+
 #include "core/log.hpp"
+#include "dispatch/runtime.hpp"
 #include "jit/jit.hpp"
 
 namespace carat {
@@ -25,22 +28,58 @@ void warn_of_a_worse(const Candidate& chosen, const std::vector<std::string>& re
               refused.size() > 1 ? fmt::format(" (and {} more)", refused.size() - 1) : "", chosen.config.name());
 }
 
+// What the packs hold and the rows of `candidates` can run the problem with, though they predict it to be slower than any of
+// these: best first. None needs a workspace, for the caller may have none.
+std::vector<Candidate> packed_candidates(std::span<const Candidate> candidates, const Problem& problem,
+                                         const Runtime& runtime) {
+    std::vector<Candidate> packed;
+    const auto is_asked = [&](const Row* row) {
+        return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& c) { return c.row == row; });
+    };
+    for (const std::string& name : runtime.jit->packed_names(runtime.target.arch())) {
+        const auto config = Config::parse(name);
+        const Row* row = config.ok() ? find_row(config->family) : nullptr;
+        if (row == nullptr || !is_asked(row) || row->has == nullptr || !row->has(problem, *config, runtime.target))
+            continue;
+        if (row->workspace_bytes != nullptr && row->workspace_bytes(problem, *config) > 0) continue;
+        packed.push_back({row, *config, row->predict(problem, *config, runtime.target)});
+    }
+    std::stable_sort(packed.begin(), packed.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+    return packed;
+}
+
+// Goes through candidates, best first, and keeps what it learns of those that cannot be had.
+struct Preparation {
+    const Problem& problem;
+    Runtime& runtime;
+    Status first = {};  // of the best candidate
+    std::vector<std::string> refused = {};
+
+    // The first that can be had; the first's failure if none can, or a failure that is no reason to go on.
+    Result<Prepared> take(std::span<const Candidate> candidates) {
+        for (const Candidate& candidate : candidates) {
+            auto executable = candidate.row->prepare(problem, candidate.config, runtime);
+            if (executable.ok()) {
+                warn_of_a_worse(candidate, refused, first);
+                return Prepared{candidate, std::move(executable).value(), std::move(refused)};
+            }
+            if (refused.empty()) first = executable.status();
+            if (!may_go_on(executable.status())) return executable.status();
+            refused.push_back(reason(candidate, executable.status()));
+        }
+        return first;
+    }
+};
+
 }  // namespace
 
 Result<Prepared> prepare_best(std::span<const Candidate> candidates, const Problem& problem, Runtime& runtime) {
-    Status first;
-    std::vector<std::string> refused;
-    for (const Candidate& candidate : candidates) {
-        auto executable = candidate.row->prepare(problem, candidate.config, runtime);
-        if (executable.ok()) {
-            warn_of_a_worse(candidate, refused, first);
-            return Prepared{candidate, std::move(executable).value(), std::move(refused)};
-        }
-        if (refused.empty()) first = executable.status();
-        if (!may_go_on(executable.status())) return executable.status();
-        refused.push_back(reason(candidate, executable.status()));
-    }
-    return first;
+    Preparation preparation{problem, runtime};
+    auto prepared = preparation.take(candidates);
+    // A single candidate is one that was asked for by its name.
+    if (prepared.ok() || prepared.status().code() != CARAT_NOT_PREPARED || candidates.size() == 1) return prepared;
+    return preparation.take(packed_candidates(candidates, problem, runtime));
 }
 
 }  // namespace carat

@@ -19,7 +19,7 @@ struct Prepared {
 };
 
 // Prepares the first candidate, or where the compiler refuses it (COMPILE_FAILED) or may not compile it (NOT_PREPARED), the
-// next, with a warning in the log. Any other failure is returned, and that of the first candidate where none can be had.
+// next, and at last what else a pack holds for their rows, with a warning in the log. Any other failure is returned, and that of the first candidate where none can be had.
 // `candidates`: at least one, best first.
 Result<Prepared> prepare_best(std::span<const Candidate> candidates, const Problem& problem, Runtime& runtime);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "core/env.hpp"
 #include "core/log.hpp"
@@ -77,13 +78,11 @@ struct Jit::State {
     State(const Options& options)
         : policy(policy_from(options.policy)),
           cache(options.cache_dir),
-          pack_given(options.pack != nullptr),
-          pack_path(pack_given ? options.pack : "") {}
+          pack(options.pack ? std::optional<std::string>(options.pack) : std::nullopt) {}
 
     carat_jit policy;
     Cache cache;
-    bool pack_given;
-    std::string pack_path;
+    const std::optional<std::string> pack;  // where the caller says they are
     std::once_flag packs_opened;
     Packs opened_packs;
     std::mutex mutex;
@@ -100,15 +99,15 @@ struct Jit::State {
 
 // Opened when a first kernel is asked for: a context on the CPU never asks.
 const Packs& Jit::State::packs() {
-    std::call_once(packs_opened, [this] { opened_packs = find_packs(pack_given ? pack_path.c_str() : nullptr).packs; });
+    std::call_once(packs_opened, [this] { opened_packs = find_packs(pack ? pack->c_str() : nullptr).packs; });
     return opened_packs;
 }
 
 std::optional<PreparedKernel> Jit::State::from_pack(const Request& request, const std::string& sources) {
-    for (const auto& pack : packs()) {
-        Key key = key_of(request, sources, pack->compiler());
-        if (auto artifact = pack->find(key))
-            return prepared_by(request, std::move(key), pack->compiler(), std::move(*artifact), "pack");
+    for (const auto& one : packs()) {
+        Key key = key_of(request, sources, one->compiler());
+        if (auto artifact = one->find(key))
+            return prepared_by(request, std::move(key), one->compiler(), std::move(*artifact), "pack");
     }
     return std::nullopt;
 }
@@ -197,6 +196,14 @@ std::vector<PreparedKernel> Jit::prepared() const {
     std::lock_guard lock(state_->mutex);
     for (const auto& [identity, kernel] : state_->ready) kernels.push_back(kernel);
     return kernels;
+}
+
+std::set<std::string> Jit::packed_names(const std::string& arch) {
+    std::set<std::string> names;
+    for (const auto& one : state_->packs())
+        for (const PackedKernel& kernel : one->kernels())
+            if (kernel.arch == arch) names.insert(kernel.name);
+    return names;
 }
 
 }  // namespace carat::jit

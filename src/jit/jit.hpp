@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Jit {
     Result<std::shared_ptr<const Artifact>> build(const Request& request);
     // Every kernel that build() has given, each once, in an order that depends on the kernels alone.
     std::vector<PreparedKernel> prepared() const;
+    // The names of the packs' kernels for an architecture, each once.
+    std::set<std::string> packed_names(const std::string& arch);
     Cache& cache();
 
   private:

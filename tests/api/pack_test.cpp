@@ -107,6 +107,29 @@ TEST_F(PackApi, TheBestPreparedCandidateIsTakenAndThePlanSaysWhatIsBetter) {
     EXPECT_NE(refused[0].get<std::string>().find("is not prepared"), std::string::npos) << refused;
 }
 
+// A server has any number of tokens, and a pack the tiles of some: one of those runs it, though none is a candidate.
+TEST_F(PackApi, AnyNumberOfTokensRunsOnThePacksTiles) {
+    const carat::Context maker = context(CARAT_JIT_AUTO, "");
+    (void)maker.plan(carat::linear(4096, 6144, 4096, CARAT_BF16));
+    write(path(), {maker.get()});
+    for (const int64_t tokens : {1, 33, 777, 5000}) {
+        const carat::Context user = context(CARAT_JIT_NEVER, path());
+        const carat_problem problem = carat::linear(tokens, 6144, 4096, CARAT_BF16);
+        const carat::Plan plan = user.plan(problem);
+        EXPECT_EQ(json::parse(plan.report())["compiled_from"], "pack") << tokens;
+        EXPECT_EQ(plan.workspace_bytes(), 0u);
+        carat_plan_options options;
+        carat::check(carat_plan_options_init(&options));
+        const std::string best = candidates_of(user, problem)[0];
+        options.kernel = best.c_str();
+        carat_plan_t forced = nullptr;
+        const carat_status status = carat_plan_create(user.get(), &problem, &options, &forced);
+        EXPECT_TRUE(status == CARAT_NOT_PREPARED || plan.kernel() == best)
+            << "what is asked for by name is not replaced";
+        carat_plan_destroy(forced);
+    }
+}
+
 TEST_F(PackApi, WhatIsNotPreparedIsRefusedWithTheRemedy) {
     const carat::Context maker = context(CARAT_JIT_AUTO, "");
     (void)maker.plan(kProblem);

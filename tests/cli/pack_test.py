@@ -89,7 +89,7 @@ class Pack(Case):
         (target,) = self.report["targets"]
         self.assertEqual(len(target["problems"]), 4)
         for problem in target["problems"]:
-            self.has(problem, {"m": int, "kernel": TEXT, "refused": list, "failure": type(None)})
+            self.has(problem, {"m": int, "kernel": TEXT, "refused": list, "status": TEXT, "failure": type(None)})
         self.assertEqual(target["from"], {"compiled": self.report["entries"]})
         self.assertEqual(len({kernel["name"] for kernel in self.report["kernels"]} & {problem["kernel"] for problem in target["problems"]}),
                          len({problem["kernel"] for problem in target["problems"]}))
@@ -188,6 +188,9 @@ class Pack(Case):
         self.assertTrue(grouped)
         for problem in problems:
             self.assertNotEqual(problem["kernel"] is None, problem["failure"] is None, problem)
+        self.assertEqual({problem["status"] for problem in grouped}, {"CARAT_NOT_SUPPORTED"})
+        said = carat(*prepare, CARAT_PACK="none", **NO_GPU).stdout
+        self.assertEqual([said.count(word) for word in ("left out", f"{len(grouped)} by CARAT_NOT_SUPPORTED")], [1, 1])
         sizes = {(problem["n"], problem["k"]) for problem in problems}
         common = carat_json(*prepare[:-3], "common", "--jobs", 3, "--cache-dir", self.cache, CARAT_PACK="none", **NO_GPU)["problems"]
         self.assertGreater(len(common), len(problems))
