@@ -26,6 +26,8 @@ constexpr Subcommand kSubcommands[] = {
     {"list", "Kernels, GPUs, environment variables, statuses, exit codes", add_list},
     {"models", "The bundled models and the problems of their linear layers", add_models},
     {"doctor", "What this machine has, what is missing and how to fix it", add_doctor},
+    {"prepare", "Compile what a model or a suite needs on this GPU, before it is served", add_prepare},
+    {"pack", "Kernel packs, compiled ahead of time: build, list, verify", add_pack},
     {"cache", "The kernel cache: stats, verify, prune, clear, path", add_cache},
 };
 
@@ -90,7 +92,8 @@ int main(int argc, char** argv) {
     for (const auto& [sub, command] : commands)
         if (sub->parsed()) return run_command(command);
     complain(
-        "a subcommand is missing: demo, run, bench, ladder, explain, list, models, doctor or cache (see `carat "
+        "a subcommand is missing: demo, run, bench, ladder, explain, list, models, doctor, prepare, pack or cache (see "
+        "`carat "
         "--help`)");
     return kUsage;
 }

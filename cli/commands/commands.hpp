@@ -23,6 +23,8 @@ Command add_list(CLI::App& app);
 Command add_explain(CLI::App& app);
 Command add_models(CLI::App& app);
 Command add_cache(CLI::App& app);
+Command add_pack(CLI::App& app);
+Command add_prepare(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 }  // namespace carat::cli

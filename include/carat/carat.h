@@ -262,8 +262,8 @@ typedef struct carat_text_s* carat_text_t;       /* a string owned by the librar
 typedef enum carat_backend { CARAT_BACKEND_AUTO = 0, CARAT_BACKEND_CPU = 1, CARAT_BACKEND_CUDA = 2 } carat_backend;
 
 typedef enum carat_jit {
-    CARAT_JIT_AUTO = 0,  /* use the caches, compile what is missing */
-    CARAT_JIT_NEVER = 1, /* a kernel that is not cached is NOT_PREPARED */
+    CARAT_JIT_AUTO = 0,  /* use packs and caches, compile what is missing */
+    CARAT_JIT_NEVER = 1, /* the best kernel that a pack or a cache has; NOT_PREPARED if they have none */
     CARAT_JIT_FORCE = 2  /* compile always, and refresh the cache */
 } carat_jit;
 
@@ -276,6 +276,8 @@ typedef struct carat_context_options {
     const char* cache_dir; /* NULL: CARAT_CACHE_DIR, else the documented places; "": memory only */
     const char* target;    /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
                               it with no such GPU here; such plans cannot be executed */
+    const char* pack; /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
+                              a directory of *.pack: only those; "": none */
 } carat_context_options;
 
 CARAT_API carat_status carat_context_options_init(carat_context_options* options);
@@ -399,6 +401,20 @@ CARAT_API carat_status carat_check(carat_context_t context, const carat_problem*
 /* The kernel cache: JSON "carat.cache/1" (path, entries, bytes); `verify` re-reads every entry, `prune` applies the size
  * limit, `clear` removes the entries. command: "stats", "verify", "prune", "clear". */
 CARAT_API carat_status carat_cache(carat_context_t context, const char* command, carat_text_t* json);
+
+/* ---------------------------------------------------------------- kernel packs
+ * A pack is a file of kernels compiled ahead of time, on a machine with NVRTC and with or without a GPU: plan what shall be
+ * ready, in a context for the device or for a named target, and write down what the context has prepared. docs/pack.md. */
+
+/* JSON "carat.kernels/1": every kernel that the context's plans have prepared so far: its name and architecture, where it
+ * came from ("compiled", "disk cache", "pack"), its size, registers and spills. */
+CARAT_API carat_status carat_kernels(carat_context_t context, carat_text_t* json);
+/* Writes these kernels, of one or more contexts, into a pack, whole or not at all. CARAT_NOT_PREPARED if there are none,
+ * CARAT_INVALID_VALUE if they are of two compilers, which happens only where some come from another pack. */
+CARAT_API carat_status carat_pack_write(const carat_context_t* contexts, size_t count, const char* path);
+/* JSON "carat.pack/1": what a pack holds. command: "list" (from the index), "verify" (every kernel is read and its
+ * checksums compared; "bad" says how many are damaged). CARAT_IO_ERROR for what is no pack. */
+CARAT_API carat_status carat_pack(const char* path, const char* command, carat_text_t* json);
 
 /* ---------------------------------------------------------------- memory, streams, graphs
  * For programs that do not link CUDA. On a CPU context memory is host memory and streams are NULL. */

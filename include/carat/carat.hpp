@@ -228,6 +228,11 @@ class Context {
         check(carat_cache(context_, command, text.out()));
         return text.str();
     }
+    std::string kernels() const {
+        Text text;
+        check(carat_kernels(context_, text.out()));
+        return text.str();
+    }
     std::string device_state() const {
         Text text;
         check(carat_device_state(context_, text.out()));
@@ -328,6 +333,13 @@ inline std::string doctor() {
 inline std::string models(const char* model = nullptr, int64_t tokens = 1, int32_t tp = 1) {
     Text text;
     check(carat_models(model, tokens, tp, text.out()));
+    return text.str();
+}
+
+// command: "list" or "verify".
+inline std::string pack(const std::string& path, const char* command) {
+    Text text;
+    check(carat_pack(path.c_str(), command, text.out()));
     return text.str();
 }
 

@@ -86,7 +86,7 @@ Status create(const carat_context_options& options, carat_context_t* out) {
         CARAT_TRY(open_planning_target(*context, options.target));
     else
         CARAT_TRY(open_backend(*context, backend, options.device));
-    context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{options.jit, options.cache_dir});
+    context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{options.jit, options.cache_dir, options.pack});
     for (const std::string& name : env::unknown())
         log::warn_once(
             name,

@@ -10,6 +10,7 @@
 #include "core/env.hpp"
 #include "cpu/fast.hpp"
 #include "jit/cache.hpp"
+#include "jit/pack.hpp"
 
 using namespace carat;
 using namespace carat::api;
@@ -53,6 +54,33 @@ Json cache_finding(const jit::CacheStats& stats) {
                        "set CARAT_CACHE_DIR to a directory that is yours alone");
     return finding("kernel cache", "ok",
                    fmt::format("{} ({} entries, {:.1f} MB)", stats.path, stats.entries, double(stats.bytes) / 1e6));
+}
+
+Json pack_json(const jit::Pack& pack) {
+    return {{"path", pack.path()},
+            {"entries", pack.kernels().size()},
+            {"bytes", pack.bytes()},
+            {"archs", pack.archs()},
+            {"of_this_library", pack.library() == jit::pack_maker()}};
+}
+
+Json pack_finding(const jit::FoundPacks& found_packs) {
+    const auto& packs = found_packs.packs;
+    std::string found, stale;
+    for (const auto& pack : packs) {
+        found += fmt::format("{}{} ({} kernels of {}, {:.1f} MB, NVRTC {}.{})", found.empty() ? "" : "; ", pack->path(),
+                             pack->kernels().size(), pack->archs(), double(pack->bytes()) / 1e6, pack->compiler().major,
+                             pack->compiler().minor);
+        if (pack->library() != jit::pack_maker()) stale += (stale.empty() ? "" : ", ") + pack->path();
+    }
+    if (!found_packs.refused.empty())
+        return finding("kernel pack", "warn", fmt::format("{}", fmt::join(found_packs.refused, "; ")),
+                       "build it again with `carat pack build`, or set CARAT_PACK to another one or to none");
+    if (packs.empty()) return finding("kernel pack", "ok", "none: a kernel is compiled when it is first planned");
+    if (stale.empty()) return finding("kernel pack", "ok", found);
+    return finding(
+        "kernel pack", "warn", found,
+        fmt::format("{} was made by another version of Carat: build it again with `carat pack build`", stale));
 }
 
 Json environment_finding() {
@@ -106,7 +134,10 @@ Json cache_json(const char* command, const jit::CacheStats& stats) {
 
 Json doctor_json() {
     const jit::CacheStats stats = jit::Cache(nullptr).stats();
-    Json checks = {driver_finding(), nvrtc_finding(), cache_finding(stats), environment_finding()};
+    const jit::FoundPacks packs = jit::find_packs(nullptr);
+    Json packs_json = Json::array();
+    for (const auto& pack : packs.packs) packs_json.push_back(pack_json(*pack));
+    Json checks = {driver_finding(), nvrtc_finding(), pack_finding(packs), cache_finding(stats), environment_finding()};
     const bool has_gpu = checks[0]["state"] == "ok";
     // Without a GPU nothing needs the driver or NVRTC: the CPU backend is complete.
     bool ok = true;
@@ -118,6 +149,7 @@ Json doctor_json() {
             {"checks", checks},
             {"gpus", gpus_json()},
             {"cpu", cpu_json()},
+            {"packs", packs_json},
             {"cache", cache_json("stats", stats)},
             {"environment", environment_json()}};
 }

@@ -22,7 +22,7 @@ constexpr std::array<StatusRow, 10> kStatuses = {{
     {"CARAT_ALLOC_FAILED", "Host or device memory ran out."},
     {"CARAT_COMPILE_FAILED", "NVRTC is missing or refused a kernel; the last error carries its words."},
     {"CARAT_NOT_PREPARED",
-     "A kernel would have to be compiled where compiling is not allowed; plan the problem beforehand."},
+     "A kernel would have to be compiled where compiling is not allowed; `carat prepare` does it beforehand."},
     {"CARAT_EXECUTION_FAILED", "The driver or the device reported an error."},
     {"CARAT_IO_ERROR", "A file or directory could not be used."},
     {"CARAT_INTERNAL_ERROR", "A defect of the library; please report it with the last error."},

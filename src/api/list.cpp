@@ -205,7 +205,8 @@ Json statuses_json() {
 Json list_json() {
     Json targets = Json::array(), variables = Json::array(), types = Json::array();
     for (const Target& gpu : known_gpus())
-        targets.push_back({{"name", gpu.name}, {"full_name", gpu.full_name}, {"source", gpu.source}});
+        targets.push_back(
+            {{"name", gpu.name}, {"full_name", gpu.full_name}, {"arch", gpu.arch()}, {"source", gpu.source}});
     for (const env::Variable& v : env::variables())
         variables.push_back({{"name", v.name}, {"values", v.values}, {"fallback", v.fallback}, {"meaning", v.meaning}});
     for (const DtypeInfo& type : dtypes()) types.push_back(type.name);

@@ -23,8 +23,10 @@ constexpr std::array kVariables = {
              "Size limit of the kernel cache; the least recently used entries go first."},
     Variable{"CARAT_CPU_ISA", "portable, avx2, avx512, avx512_bf16", "the best the CPU has",
              "Allows the CPU backend no better instruction set than this."},
-    Variable{"CARAT_JIT", "auto, never, force", "auto",
-             "auto compiles what no cache holds; never fails instead; force recompiles and refreshes the cache."},
+    Variable{
+        "CARAT_JIT", "auto, never, force", "auto",
+        "auto compiles what no pack and no cache holds; never takes the best kernel that is there, or fails; force "
+        "recompiles and refreshes the cache."},
     Variable{"CARAT_KERNEL_DIR", "a directory", "the sources inside the library",
              "For kernel development: reads device sources from there instead."},
     Variable{"CARAT_LOG_FILE", "a file, %p is the process id", "none", "Appends the library's log there."},
@@ -32,6 +34,8 @@ constexpr std::array kVariables = {
              "How much is logged."},
     Variable{"CARAT_NVRTC_PATH", "a file", "the documented search",
              "The NVRTC library to use, before all other places."},
+    Variable{"CARAT_PACK", "a file, a directory, none", "carat/*.pack in the library directory",
+             "The kernel pack to use, or a directory of them: kernels compiled ahead of time."},
     Variable{"CARAT_CUDA_PATH", "a file", "the documented search",
              "The CUDA driver library to use, before all other places."},
     Variable{"CARAT_CUBLASLT_PATH", "a file", "the documented search",

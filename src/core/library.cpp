@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <filesystem>
 #include <string_view>
 
 namespace carat {
@@ -43,6 +44,18 @@ Result<SharedLibrary> SharedLibrary::open_first(const std::vector<std::string>& 
 
 void* SharedLibrary::symbol(const char* name) const {
     return handle_ ? dlsym(handle_, name) : nullptr;
+}
+
+std::string own_directory() {
+    Dl_info self{};
+    link_map* map = nullptr;
+    if (dladdr1(reinterpret_cast<void*>(&own_directory), &self, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
+        return {};
+    // Of a program the loader knows only the word it was started by, which need not be a path.
+    const bool program = map != nullptr && *map->l_name == '\0';
+    std::error_code error;
+    const auto file = std::filesystem::canonical(program ? "/proc/self/exe" : self.dli_fname, error);
+    return error ? std::string() : file.parent_path().string();
 }
 
 }  // namespace carat

@@ -34,4 +34,8 @@ class SharedLibrary {
     std::string path_;
 };
 
+// The directory of the file that holds this code: the shared library, or the program that it is linked into. "" where
+// that is not known.
+std::string own_directory();
+
 }  // namespace carat

@@ -76,11 +76,6 @@ void remove_created_until(const std::string& directory, int64_t second) {
 
 }  // namespace
 
-Key make_key(std::string text, std::string arch) {
-    std::string hex = hash128_hex(text);
-    return {std::move(text), std::move(hex), std::move(arch)};
-}
-
 Cache::Cache(const char* cache_dir) : root_(find_cache_root(cache_dir)), limit_bytes_(limit_from_env()) {}
 
 std::string Cache::entry_path(const Key& key) const {
@@ -105,20 +100,7 @@ Status Cache::write(const Key& key, const Artifact& artifact) const {
     const std::string staging = directory("staging");
     CARAT_TRY(make_directories(target_directory));
     CARAT_TRY(make_directories(staging));
-    std::string name = fmt::format("{}/{}.XXXXXX", staging, key.hex);
-    Status status;
-    {
-        const File file(mkostemp(name.data(), O_CLOEXEC));
-        if (!file) return system_failure("create a file in", staging);
-        status = write_all(file, serialise({key.text, artifact}), name);
-    }
-    if (status.ok() && rename(name.c_str(), target.c_str()) != 0) status = system_failure("publish", target);
-    if (!status.ok()) {
-        unlink(name.c_str());
-        return status;
-    }
-    sync_directory(target_directory);
-    return {};
+    return publish(fmt::format("{}/{}.XXXXXX", staging, key.hex), target, serialise({key.text, artifact}));
 }
 
 void Cache::store(const Key& key, const Artifact& artifact) {

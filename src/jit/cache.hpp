@@ -16,18 +16,9 @@
 #include <string>
 
 #include "jit/entry.hpp"
+#include "jit/key.hpp"
 
 namespace carat::jit {
-
-// Raised when kernels of an older library must not be used though their sources look the same.
-inline constexpr int kKernelAbi = 1;
-
-struct Key {
-    std::string text;  // all that decides the cubin's bytes
-    std::string hex;   // XXH3-128 of the text
-    std::string arch;
-};
-Key make_key(std::string text, std::string arch);
 
 struct CacheStats {
     std::string path;         // "" when in memory only

@@ -109,7 +109,7 @@ KernelFacts parse_facts(std::string_view log) {
     return facts;
 }
 
-std::vector<std::string> compile_options(const Nvrtc& nvrtc, const Request& request) {
+std::vector<std::string> compile_options(const Compiler& compiler, const Request& request) {
     std::vector<std::string> options = request.options;
     options.push_back("--gpu-architecture=" + request.arch);
     options.push_back("--std=c++20");
@@ -117,7 +117,7 @@ std::vector<std::string> compile_options(const Nvrtc& nvrtc, const Request& requ
     options.push_back("--no-source-include");                  // nothing from the current directory
     options.push_back("--modify-stack-limit=false");  // else setrlimit() for the whole process, while it compiles
     options.push_back("--ptxas-options=-v");          // the only source of spills
-    if (nvrtc.info.major * 100 + nvrtc.info.minor >= 1209) options.push_back("--no-cache");  // else it looks into ~/.nv
+    if (compiler.major * 100 + compiler.minor >= 1209) options.push_back("--no-cache");  // else it looks into ~/.nv
     std::sort(options.begin(), options.end());
     options.erase(std::unique(options.begin(), options.end()), options.end());
     return options;

@@ -55,8 +55,24 @@ Status write_all(const File& file, std::span<const std::byte> bytes, const std::
     return fsync(file.get()) == 0 ? Status() : system_failure("write", path);
 }
 
-void sync_directory(const std::string& path) {
-    if (const File directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); directory) fsync(directory.get());
+Status publish(std::string temporary, const std::string& path, std::span<const std::byte> bytes, mode_t mode) {
+    Status status;
+    {
+        const File file(mkostemp(temporary.data(), O_CLOEXEC));
+        if (!file) return system_failure("create", temporary);
+        status = write_all(file, bytes, temporary);
+        if (status.ok() && fchmod(file.get(), mode) != 0) status = system_failure("set the mode of", temporary);
+    }
+    if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = system_failure("publish", path);
+    if (!status.ok()) {
+        unlink(temporary.c_str());
+        return status;
+    }
+    // Best effort: makes the rename survive a power cut.
+    const size_t slash = path.find_last_of('/');
+    const std::string directory = slash == path.npos ? "." : path.substr(0, slash + 1);
+    if (const File parent(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); parent) fsync(parent.get());
+    return {};
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path, size_t limit, bool mark_used) {
@@ -79,6 +95,18 @@ Result<std::vector<std::byte>> read_file(const std::string& path, size_t limit, 
     const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
     if (mark_used) (void)futimens(file.get(), times);
     return bytes;
+}
+
+Result<std::vector<std::byte>> read_at(const File& file, uint64_t offset, uint64_t bytes, const std::string& path) {
+    std::vector<std::byte> data(bytes);
+    for (uint64_t have = 0; have < bytes;) {
+        const ssize_t count = ::pread(file.get(), data.data() + have, bytes - have, off_t(offset + have));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return system_failure("read", path);
+        if (count == 0) return fail(CARAT_IO_ERROR, "{} is cut short", path);
+        have += uint64_t(count);
+    }
+    return data;
 }
 
 bool remove_if_ours(const std::string& path) {

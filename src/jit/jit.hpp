@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// jit.hpp: from a configuration to a cubin: embedded sources + generated main -> NVRTC -> content-addressed cache. Needs no
-// GPU and no CUDA header. Never called on the execution path.
+// jit.hpp: from a configuration to a cubin: embedded sources + generated main -> NVRTC -> content-addressed cache, with packs
+// of kernels compiled ahead of time before it. Needs no GPU and no CUDA header. Never called on the execution path.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,18 +32,24 @@ struct Artifact {
 
 struct Options {
     carat_jit policy = CARAT_JIT_AUTO;
-    const char* cache_dir = nullptr;  // as carat_context_options
+    const char* cache_dir = nullptr;  // as carat_context_options, and so is
+    const char* pack = nullptr;
 };
 
 class Cache;
+struct PreparedKernel;  // jit/key.hpp
 
 class Jit {
   public:
     explicit Jit(const Options& options);
     ~Jit();
     carat_jit policy() const;
-    // From memory, else disk, else compiled. Concurrent requests for one kernel compile it once.
+    // From memory, else a pack, else disk, else compiled. Concurrent requests for one kernel compile it once.
     Result<std::shared_ptr<const Artifact>> build(const Request& request);
+    // Every kernel that build() has given, each once, in an order that depends on the kernels alone.
+    std::vector<PreparedKernel> prepared() const;
+    // The names of the packs' kernels for an architecture, each once.
+    std::set<std::string> packed_names(const std::string& arch);
     Cache& cache();
 
   private:

@@ -2,7 +2,6 @@
 // Finding and opening NVRTC. Compiling is in compile.cpp.
 #include "jit/nvrtc.hpp"
 
-#include <dlfcn.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -21,20 +20,6 @@ constexpr const char* kRemedy =
     "install it with 'pip install nvidia-cuda-nvrtc' (in a virtual environment that is active or is .venv beside "
     "Carat) or "
     "with a CUDA toolkit of 12.3 or later, or set CARAT_NVRTC_PATH to the full path of libnvrtc.so.13";
-
-// 13000 for CUDA 13.0; 0 where there is no driver. It must not be unloaded again: libcuda keeps threads.
-int driver_version() {
-    static const int version = [] {
-        const std::string path = env::get("CARAT_CUDA_PATH").value_or("libcuda.so.1");
-        auto opened = SharedLibrary::open_first({path});
-        if (!opened.ok()) return 0;
-        auto* library = new SharedLibrary(std::move(opened).value());
-        auto* get = reinterpret_cast<int (*)(int*)>(library->symbol("cuDriverGetVersion"));
-        int value = 0;
-        return get && get(&value) == 0 ? value : 0;
-    }();
-    return version;
-}
 
 std::vector<std::string> sonames() {
     if (const int driver = driver_version(); driver != 0 && driver < 13000) return {"libnvrtc.so.12"};
@@ -59,11 +44,8 @@ void add_wheels(std::vector<std::string>& list, const std::string& site_packages
 }
 
 void add_beside_us(std::vector<std::string>& list) {
-    Dl_info self{};
-    if (dladdr(reinterpret_cast<void*>(&add_beside_us), &self) == 0 || !self.dli_fname) return;
-    std::error_code error;
-    std::filesystem::path directory = std::filesystem::canonical(self.dli_fname, error).parent_path();
-    if (error) return;
+    std::filesystem::path directory = own_directory();
+    if (directory.empty()) return;
     add_existing(list, directory.string());
     for (int level = 0; level <= 3 && directory.has_relative_path(); ++level, directory = directory.parent_path()) {
         add_wheels(list, directory.string());
@@ -101,7 +83,7 @@ Result<std::unique_ptr<Nvrtc>> open_one(const std::string& candidate) {
     const std::string builtins =
         fmt::format("{}libnvrtc-builtins.so.{}.{}", path.substr(0, path.rfind('/') + 1), info.major, info.minor);
     if (auto beside = SharedLibrary::open_first({builtins}); beside.ok()) nvrtc->builtins = std::move(beside).value();
-    nvrtc->identity = identity_of(info);
+    nvrtc->compiler = {info.major, info.minor, identity_of(info)};
     return nvrtc;
 }
 
@@ -118,6 +100,19 @@ Status not_found(const std::string& refused) {
 }
 
 }  // namespace
+
+int driver_version() {
+    static const int version = [] {
+        const std::string path = env::get("CARAT_CUDA_PATH").value_or("libcuda.so.1");
+        auto opened = SharedLibrary::open_first({path});
+        if (!opened.ok()) return 0;
+        auto* library = new SharedLibrary(std::move(opened).value());  // never unloaded: libcuda keeps threads
+        auto* get = reinterpret_cast<int (*)(int*)>(library->symbol("cuDriverGetVersion"));
+        int value = 0;
+        return get && get(&value) == 0 ? value : 0;
+    }();
+    return version;
+}
 
 std::vector<std::string> nvrtc_candidates() {
     if (const auto path = env::get("CARAT_NVRTC_PATH")) return {*path};

@@ -10,13 +10,14 @@
 #include "core/library.hpp"
 #include "jit/includes.hpp"
 #include "jit/jit.hpp"
+#include "jit/key.hpp"
 
 namespace carat::jit {
 
 struct Nvrtc {
     SharedLibrary library, builtins;
     NvrtcInfo info;
-    std::string identity;  // for the cache key: version, and size and time of the file, never its path
+    Compiler compiler;
 #define NVRTC(result, name, parameters) result(*name) parameters = nullptr;
 #include "jit/nvrtc.def"
 #undef NVRTC
@@ -39,8 +40,11 @@ Result<std::unique_ptr<Nvrtc>> open_nvrtc();
 // The process's NVRTC: opened at the first success and kept; a failure is tried again the next time.
 Result<const Nvrtc*> nvrtc();
 
+// 13000 for a driver of CUDA 13.0; 0 where there is none.
+int driver_version();
+
 // Sorted and without duplicates: the standard options that this version knows, and the request's own.
-std::vector<std::string> compile_options(const Nvrtc& nvrtc, const Request& request);
+std::vector<std::string> compile_options(const Compiler& compiler, const Request& request);
 
 // cubin, log, and the facts that ptxas reports (threads and dynamic shared memory are the caller's to fill in).
 Result<Artifact> compile(const Nvrtc& nvrtc, const Request& request, std::span<const Include> includes,

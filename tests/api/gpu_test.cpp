@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <random>
 
@@ -148,6 +149,26 @@ TEST_F(GpuApi, APlanRunsInAGraph) {
     EXPECT_FALSE(context_->verify(problem, t.operands).ok) << "nothing has run yet";
     EXPECT_GT(graph.launch(stream), 0);
     EXPECT_TRUE(context_->verify(problem, t.operands).ok);
+}
+
+TEST_F(GpuApi, APackRunsWhereNothingMayBeCompiled) {
+    const carat_problem problem = carat::gemm_problem(67, 50, 129, CARAT_F32, "nt");
+    Case t = make(problem);
+    (void)context_->plan(problem);
+    const std::string path = ::testing::TempDir() + "carat-gpu-test.pack";
+    const carat_context_t handle = context_->get();
+    carat::check(carat_pack_write(&handle, 1, path.c_str()));
+    carat_context_options options = carat::Context::default_options();
+    options.backend = CARAT_BACKEND_CUDA;
+    options.jit = CARAT_JIT_NEVER;
+    options.cache_dir = "";
+    options.pack = path.c_str();
+    const carat::Context packed(options);
+    const carat::Plan plan = packed.plan(problem);
+    EXPECT_NE(plan.report().find("\"compiled_from\": \"pack\""), std::string::npos) << plan.report();
+    plan.execute(t.operands);
+    EXPECT_TRUE(packed.verify(problem, t.operands).ok);
+    std::filesystem::remove(path);
 }
 
 TEST_F(GpuApi, WhatNoKernelTakesIsRefusedAndNotMovedToTheCpu) {

@@ -89,9 +89,7 @@ TEST_F(PrepareBest, TakesTheNextWhereTheCompilerRefusesAndSaysSo) {
     ASSERT_TRUE(prepared.ok()) << prepared.status().sentence();
     EXPECT_EQ(prepared->chosen.row, &good_);
     EXPECT_EQ(prepared->refused, (std::vector<std::string>{"bad is refused", "worse is refused"}));
-    EXPECT_NE(logged_.find("bad is refused: the next best predicted kernel is taken, worse"), std::string::npos)
-        << logged_;
-    EXPECT_NE(logged_.find("worse is refused: the next best predicted kernel is taken, good"), std::string::npos)
+    EXPECT_TRUE(logged_.starts_with("bad is refused (and 1 more): the next best predicted kernel is taken, good"))
         << logged_;
 }
 

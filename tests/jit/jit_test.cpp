@@ -91,8 +91,8 @@ TEST(Jit, PolicyNeverUsesCachesAndElseSaysWhatToDo) {
     const Built missing = build_in(scratch.path(), sample_request(), CARAT_JIT_NEVER);
     ASSERT_FALSE(missing.ok());
     EXPECT_EQ(missing.status().code(), CARAT_NOT_PREPARED);
-    for (const std::string& part :
-         {std::string("sample_3"), std::string("sm_90a"), std::string("'auto'"), scratch.path()})
+    for (const std::string& part : {std::string("sample_3"), std::string("sm_90a"), std::string("`carat prepare`"),
+                                    std::string("`carat pack build`"), scratch.path()})
         EXPECT_NE(missing.status().sentence().find(part), std::string::npos) << missing.status().sentence();
     ASSERT_EQ(source_of(build_in(scratch.path(), sample_request())), "compiled");
     EXPECT_EQ(source_of(build_in(scratch.path(), sample_request(), CARAT_JIT_NEVER)), "disk cache");

@@ -21,7 +21,7 @@ size_t position(const std::vector<std::string>& list, const std::string& item) {
 
 Result<Artifact> compile_now(const Request& request) {
     CARAT_ASSIGN(const Nvrtc* found, nvrtc());
-    return compile(*found, request, reachable(request.main), compile_options(*found, request));
+    return compile(*found, request, reachable(request.main), compile_options(found->compiler, request));
 }
 
 // The registers that the cubin's own notes (EIATTR_REGCOUNT: 04 2f, 8 bytes, symbol, count) give for its largest
@@ -229,18 +229,17 @@ TEST(Nvrtc, NothingIsReadFromTheCurrentDirectory) {
 }
 
 TEST(Nvrtc, OptionsAreSortedAndSuitTheVersion) {
-    Nvrtc nvrtc;
-    nvrtc.info = {.path = "", .major = 12, .minor = 3};
+    Compiler compiler = {.major = 12, .minor = 3, .identity = ""};
     Request request = sample_request();
     request.options = {"--use_fast_math", "--std=c++20"};
-    const auto old_options = compile_options(nvrtc, request);
+    const auto old_options = compile_options(compiler, request);
     EXPECT_TRUE(std::is_sorted(old_options.begin(), old_options.end()));
     EXPECT_EQ(std::count(old_options.begin(), old_options.end(), "--std=c++20"), 1);
     EXPECT_EQ(position(old_options, "--no-cache"), old_options.size());  // 12.3 does not know it
     EXPECT_LT(position(old_options, "--use_fast_math"), old_options.size());
     EXPECT_LT(position(old_options, "--gpu-architecture=sm_90a"), old_options.size());
-    nvrtc.info.minor = 9;
-    const auto new_options = compile_options(nvrtc, request);
+    compiler.minor = 9;
+    const auto new_options = compile_options(compiler, request);
     EXPECT_LT(position(new_options, "--no-cache"), new_options.size());
 }
 

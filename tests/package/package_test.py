@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """package_test.py BUILD: installs the built tree into a temporary prefix, moves the prefix, and uses it as a stranger would:
 by pkg-config from C99, by find_package from C++20, and by running the installed command line."""
+import json
 import os
 import pathlib
 import re
@@ -109,6 +110,12 @@ class Package(unittest.TestCase):
             needed = [line.split()[0] for line in run("ldd", path, env=self.env).splitlines() if ".so" in line]
             strange = [name for name in needed if not ALLOWED.match(pathlib.Path(name).name)]
             self.assertEqual(strange, [], path)
+
+    def test_the_pack_moves_with_the_prefix(self):
+        if not (BUILD / "lib" / "carat" / "sm_90a.pack").exists():
+            self.skipTest("built without the kernel pack")
+        report = json.loads(run(self.prefix / "bin" / "carat", "doctor", "--json", env={**self.env, "CARAT_CUDA_PATH": "/no/libcuda.so"}))
+        self.assertEqual([pack["path"] for pack in report["packs"]], [str(self.lib / "carat" / "sm_90a.pack")])
 
     def test_the_command_line_runs_from_the_moved_prefix(self):
         version = run(self.prefix / "bin" / "carat", "--version", env=self.env)
