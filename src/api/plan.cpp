@@ -58,6 +58,7 @@ std::string key_of(const Problem& p) {
 Status execute(const carat_plan_s& plan, const carat_operands* operands, void* stream) {
     CARAT_TRY(validate_operands(plan.problem, operands, plan.workspace_bytes));
     if (plan.problem.empty()) return {};
+    if (plan.executions) plan.executions->fetch_add(1, std::memory_order_relaxed);
     return plan.executable->execute(*operands, stream);
 }
 
@@ -101,10 +102,11 @@ Result<std::unique_ptr<carat_plan_s>> make_plan(carat_context_s& context, const 
     auto plan = std::make_unique<carat_plan_s>();
     plan->problem = problem;
     plan->target = &context.target();
-    CARAT_ASSIGN(std::vector<Candidate> candidates, rank(problem, *plan->target, kernel));
+    CARAT_ASSIGN(std::vector<Candidate> candidates, rank(problem, *plan->target, kernel, &context.tuning()));
     CARAT_TRY(keep_within(options.workspace_limit, problem, candidates));
     plan->chosen = candidates.front();
     plan->kernel = plan->chosen.config.name();
+    if (context.trace) plan->executions = context.trace->counter(problem, plan->target->full_name, plan->kernel);
     if (problem.empty()) return plan;
     CARAT_ASSIGN(Prepared prepared, prepare_best(candidates, problem, context.runtime));
     plan->chosen = std::move(prepared.chosen);

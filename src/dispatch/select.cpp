@@ -60,19 +60,38 @@ Status refuse(const Problem& problem, const Target& target, const Selection& sel
     return fail(CARAT_NOT_SUPPORTED, "no kernel for {} takes {}{}", target.full_name, describe(problem), reasons);
 }
 
+// The configuration of a tuned choice, if a row has it for this problem.
+std::optional<Candidate> find_tuned(const TunedChoice& choice, const Problem& problem, const Target& target,
+                                    const std::vector<Considered>& considered) {
+    for (const Considered& entry : considered) {
+        if (choice.config.family != entry.row->name || !entry.refusal.empty()) continue;
+        for (const Candidate& candidate : entry.candidates)
+            if (candidate.config == choice.config)
+                return Candidate{entry.row, choice.config, candidate.prediction, &choice};
+        if (entry.row->has && entry.row->has(problem, choice.config, target))
+            return Candidate{entry.row, choice.config, entry.row->predict(problem, choice.config, target), &choice};
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
-Selection consider(const Problem& problem, const Target& target, std::string_view kernel) {
+Selection consider(const Problem& problem, const Target& target, std::string_view kernel, const TuningDb* tuning) {
     Selection selection;
     for (const Row& row : registry()) selection.considered.push_back(consider_row(row, problem, target, kernel));
     for (const Considered& entry : selection.considered)
         for (const Candidate& candidate : entry.candidates)
             if (!selection.winner || candidate.prediction.us < selection.winner->prediction.us)
                 selection.winner = &candidate;
+    const TunedChoice* choice = tuning && kernel.empty() ? tuning->find(problem) : nullptr;
+    if (!choice) return selection;
+    selection.tuned = find_tuned(*choice, problem, target, selection.considered);
+    if (!selection.tuned) warn_stale(*choice, problem);
     return selection;
 }
 
-Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target, std::string_view kernel) {
+Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target, std::string_view kernel,
+                                    const TuningDb* tuning) {
     if (!kernel.empty() && !find_row(kernel)) {
         const auto config = Config::parse(kernel);
         if (!config.ok() || !find_row(config->family))
@@ -81,18 +100,23 @@ Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target
                 "there is no kernel '{}': use a row ({}) or a full configuration name as `carat explain` prints it",
                 kernel, row_names());
     }
-    const Selection selection = consider(problem, target, kernel);
+    const Selection selection = consider(problem, target, kernel, tuning);
     if (!selection.winner) return refuse(problem, target, selection);
     std::vector<Candidate> all;
     for (const Considered& entry : selection.considered)
         all.insert(all.end(), entry.candidates.begin(), entry.candidates.end());
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+    if (selection.tuned) {
+        std::erase_if(all, [&](const Candidate& one) { return one.config == selection.tuned->config; });
+        all.insert(all.begin(), *selection.tuned);
+    }
     return all;
 }
 
-Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel) {
-    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target, kernel));
+Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel,
+                         const TuningDb* tuning) {
+    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target, kernel, tuning));
     return std::move(all.front());
 }
 
