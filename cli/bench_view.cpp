@@ -45,6 +45,8 @@ Table bench_table(const std::vector<BenchResult>& results, const std::vector<std
         std::any_of(results.begin(), results.end(), [](const BenchResult& r) { return !r.name.empty(); });
     std::vector<std::string> titles = {
         named ? "layer, M x N x K" : "M x N x K", "kernel", ">us", ">p05", ">p95", ">TFLOP/s", ">GB/s", ">% of floor"};
+    const bool counted = std::any_of(results.begin(), results.end(), [](const BenchResult& r) { return r.count > 0; });
+    if (counted) titles.insert(titles.begin() + 1, ">count");
     for (const std::string& peer : peers) titles.push_back(fmt::format(">{} us", peer_title(peer)));
     if (!peers.empty()) titles.push_back(">ratio");
     if (peers.size() > 1) titles.push_back("best peer");
@@ -52,6 +54,7 @@ Table bench_table(const std::vector<BenchResult>& results, const std::vector<std
     Table table(titles);
     for (const BenchResult& r : results) {
         std::vector<Cell> row = {r.name.empty() ? shape_name(r.problem) : r.name + ", " + shape_name(r.problem)};
+        if (counted) row.emplace_back(fmt::format("{}", r.count));
         if (!r.refusal.empty()) {
             row.resize(titles.size() - 1, Cell("-"));
             row.push_back(Cell("no: " + r.refusal, Tone::warning));
@@ -85,6 +88,41 @@ std::string ratio_summary(const std::vector<BenchResult>& results) {
     if (count < 2) return "";
     return fmt::format("{} problems beside the best peer: geometric mean of the ratios {:.3f}, least {:.3f} ({})\n",
                        count, std::exp(sum_of_logs / double(count)), worst->ratio(), shape_name(worst->problem));
+}
+
+Json replay_json(const std::string& trace, const std::vector<BenchResult>& results) {
+    struct Sums {
+        double us = 0, ours_us = 0;
+    };
+    uint64_t executions = 0;
+    double us = 0;
+    size_t problems = 0;
+    std::map<std::string, Sums> sums;
+    for (const BenchResult& r : results) {
+        if (r.timing.samples == 0) continue;
+        ++problems;
+        executions += r.count;
+        us += double(r.count) * r.timing.us;
+        for (const auto& [name, peer] : r.peers) {
+            if (!std::isfinite(peer.us())) continue;
+            sums[name].us += double(r.count) * peer.us();
+            sums[name].ours_us += double(r.count) * r.timing.us;
+        }
+    }
+    Json peers = Json::object();
+    for (const auto& [name, sum] : sums)
+        peers[name] = {{"us", sum.us}, {"ours_us", sum.ours_us}, {"ratio", maybe(sum.us / sum.ours_us)}};
+    return {{"trace", trace}, {"problems", problems}, {"executions", executions}, {"us", us}, {"peers", peers}};
+}
+
+std::string replay_summary(const Json& replay) {
+    if (!replay.is_object()) return "";
+    std::string text = fmt::format("The {} executions of {} problems take {} us", member(replay, "executions").dump(),
+                                   member(replay, "problems").dump(), human(number_at(replay, "us", NAN)));
+    for (const auto& [name, peer] : member(replay, "peers").items())
+        text += fmt::format("; with {} {} us where it was timed, {} of ours", peer_title(name),
+                            human(number_at(peer, "us", NAN)), human(number_at(peer, "ratio", NAN)));
+    return text + "\n";
 }
 
 std::string bench_csv(const Json& results) {

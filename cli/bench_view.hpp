@@ -19,6 +19,8 @@ struct PeerResult {
 
 struct BenchResult {
     carat_problem problem;
+    double alpha = 1, beta = 0;
+    uint64_t count = 0;  // executions in the trace that is replayed
     std::string name, kernel, refusal;
     ExitCode refusal_code = kOk;
     Timing timing;
@@ -36,6 +38,10 @@ struct BenchResult {
 Table bench_table(const std::vector<BenchResult>& results, const std::vector<std::string>& peers);
 // "3 problems beside the best peer: geometric mean of the ratios 1.02, least 0.97 (64 x 64 x 64)"; empty for less than two.
 std::string ratio_summary(const std::vector<BenchResult>& results);
+// What the executions of a trace take together, here and with each peer (where it was timed, ours beside it).
+Json replay_json(const std::string& trace, const std::vector<BenchResult>& results);
+// For people; empty for null.
+std::string replay_summary(const Json& replay);
 // Of "results" of a "carat.bench/1".
 std::string bench_csv(const Json& results);
 

@@ -169,6 +169,37 @@ size_t matrix_bytes(carat_dtype dtype, carat_order order, int64_t rows, int64_t 
     return static_cast<size_t>(inner) * static_cast<size_t>(outer) * bits / 8;
 }
 
+std::string why_no_operands(const carat_problem& p) {
+    const auto plain = [](const carat_scale& s) {
+        return s.recipe == CARAT_SCALE_NONE || (s.ld == 0 && s.batch_stride == CARAT_PACKED);
+    };
+    const char* what = nullptr;
+    if (p.mode == CARAT_BATCHED_POINTERS) what = "arrays of pointers";
+    if (p.mode == CARAT_GROUPED && p.group_form != CARAT_GROUP_M_OFFSETS) what = "groups that are not given by offsets";
+    if (p.sparsity != CARAT_DENSE) what = "2:4 sparse operands";
+    if (p.epilogue.scalars_on_device) what = "scalars in the device's memory";
+    if (p.epilogue.bias_batch_stride != 0) what = "a bias for each of a batch";
+    if (!plain(p.scale_a) || !plain(p.scale_b)) what = "grids of scales that are not packed";
+    return what ? fmt::format("random operands for {} are not made here: give another problem", what) : "";
+}
+
+namespace {
+
+// From the first element of `count` matrices to the last, where the problem gives their pitch, else packed.
+size_t operand_bytes(const carat_matrix& x, carat_order order, int64_t rows, int64_t cols, int64_t count) {
+    if (x.ld == 0 && x.batch_stride == CARAT_PACKED) return size_t(count) * matrix_bytes(x.dtype, order, rows, cols);
+    if (rows == 0 || cols == 0 || count == 0) return 0;
+    const bool row_major = order == CARAT_ROW_MAJOR;
+    const int64_t inner = row_major ? cols : rows, outer = row_major ? rows : cols;
+    const int64_t ld = x.ld ? x.ld : inner + (carat_dtype_bits(x.dtype) == 4 ? inner % 2 : 0);
+    const int64_t stride = x.batch_stride == CARAT_PACKED ? ld * outer : x.batch_stride;
+    const double elements = double(count - 1) * double(stride) + double(outer) * double(ld);
+    if (elements > 1e15) fail(kTaskFailed, "the operands would take more than 10^15 bytes: give smaller sizes");
+    return (size_t((count - 1) * stride + (outer - 1) * ld + inner) * size_t(carat_dtype_bits(x.dtype)) + 7) / 8;
+}
+
+}  // namespace
+
 OperandLayout lay_out(const carat_problem& p) {
     OperandLayout l;
     const auto place = [&l](Slot& slot, size_t bytes) {
@@ -180,10 +211,10 @@ OperandLayout lay_out(const carat_problem& p) {
     };
     const size_t batch = p.mode == CARAT_BATCHED ? p.batch : 1, weights = p.mode == CARAT_SINGLE ? 1 : p.batch;
     const int64_t columns = columns_of_d(p);
-    place(l.a, batch * matrix_bytes(p.a.dtype, p.a.order, p.m, p.k));
-    place(l.b, weights * matrix_bytes(p.b.dtype, p.b.order, p.k, p.n));
-    if (p.c.dtype != CARAT_NONE) place(l.c, batch * matrix_bytes(p.c.dtype, p.d.order, p.m, p.n));
-    place(l.d, batch * matrix_bytes(p.d.dtype, p.d.order, p.m, columns));
+    place(l.a, operand_bytes(p.a, p.a.order, p.m, p.k, batch));
+    place(l.b, operand_bytes(p.b, p.b.order, p.k, p.n, weights));
+    if (p.c.dtype != CARAT_NONE) place(l.c, operand_bytes(p.c, p.d.order, p.m, p.n, batch));
+    place(l.d, operand_bytes(p.d, p.d.order, p.m, columns, batch));
     const carat_epilogue& e = p.epilogue;
     if (e.bias != CARAT_BIAS_NONE)
         place(l.bias, (e.bias == CARAT_BIAS_N ? p.n : p.m) * size_t(carat_dtype_bits(e.bias_dtype)) / 8);

@@ -18,6 +18,8 @@ struct OperandLayout {
     Slot a, b, c, d, bias, scale_a, scale_b, zero_b, out_scale, d_scales, amax, group_sizes;
     size_t total = 0;
 };
+// Why random operands of a problem cannot be made here, as a sentence; empty if they can.
+std::string why_no_operands(const carat_problem& problem);
 OperandLayout lay_out(const carat_problem& problem);
 
 // `count` operand sets with the same content in different memory, to rotate through.

@@ -201,6 +201,7 @@ void add_machine_flags(CLI::App& app, MachineFlags& f, bool with_target) {
     app.add_option("--threads", f.threads, "Threads of the CPU backend (default: all allowed)")->type_name("N");
     app.add_option("--device", f.device, "CUDA device (default 0)")->type_name("N");
     app.add_option("--cache-dir", f.cache_dir, "Where compiled kernels are kept")->type_name("DIR");
+    app.add_option("--tuning", f.tuning, "The tuning database to use, or off (docs/tuning.md)")->type_name("FILE|off");
     app.add_option("--seed", f.seed, "Seed of the random data (default 0)")->type_name("N");
     if (with_target)
         app.add_option("--target", f.target, "Plan for this GPU of `carat list`, with no such GPU here")
@@ -277,6 +278,7 @@ Context make_context(const MachineFlags& flags) {
     if (!flags.threads.empty())
         options.threads = static_cast<int32_t>(parse_integer(flags.threads, "--threads", 1, 4096));
     if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir.c_str();
+    if (!flags.tuning.empty()) options.tuning = flags.tuning.c_str();
     if (!flags.target.empty()) options.target = flags.target.c_str();
     seed_of(flags);
     return Context(options);

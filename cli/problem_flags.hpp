@@ -26,7 +26,7 @@ struct ProblemFlags {
 };
 
 struct MachineFlags {
-    std::string backend = "auto", kernel, numerics = "deterministic", target, threads, device, cache_dir;
+    std::string backend = "auto", kernel, numerics = "deterministic", target, threads, device, cache_dir, tuning;
     std::string seed = "0";
 };
 

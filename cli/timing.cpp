@@ -28,12 +28,6 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double quantile(const std::vector<double>& sorted, double q) {
-    const double place = q * double(sorted.size() - 1);
-    const size_t low = static_cast<size_t>(place), high = std::min(low + 1, sorted.size() - 1);
-    return sorted[low] + (place - double(low)) * (sorted[high] - sorted[low]);
-}
-
 // Standard error of the median relative to it, from the quartiles, so that outliers do not keep the run going.
 double noise_of(std::vector<double> samples) {
     std::sort(samples.begin(), samples.end());
@@ -52,6 +46,12 @@ bool is_cuda(const Context& context) {
 }
 
 }  // namespace
+
+double quantile(const std::vector<double>& sorted, double q) {
+    const double place = q * double(sorted.size() - 1);
+    const size_t low = static_cast<size_t>(place), high = std::min(low + 1, sorted.size() - 1);
+    return sorted[low] + (place - double(low)) * (sorted[high] - sorted[low]);
+}
 
 Timing summarize(std::vector<double> samples) {
     if (samples.empty()) return {};

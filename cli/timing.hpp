@@ -30,6 +30,8 @@ struct Budget {
 
 // In turn: ours, peer, ours, peer, ... so that a drift of the clocks meets all of them alike. Who gave up has no samples.
 std::vector<Timing> measure(const std::vector<Sampler>& contestants, const Budget& budget);
+// `sorted`: at least one; between two of them where q says so.
+double quantile(const std::vector<double>& sorted, double q);
 Timing summarize(std::vector<double> samples);
 
 // Operand sets that one pass must go through so that nothing of a set is left in cache when its turn comes again.

@@ -9,6 +9,7 @@
 #include "bench_view.hpp"
 #include "commands/commands.hpp"
 #include "compare.hpp"
+#include "jobs.hpp"
 #include "peers/peer.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -21,7 +22,7 @@ struct BenchFlags {
     Output output;
     ProblemFlags problem;
     MachineFlags machine;
-    std::string shapes, model, tokens, tp;
+    SourceFlags source;
     std::vector<std::string> peers;
     std::string compare, load, fail_above = "3%", timeout = "0", budget = "1.5";
     bool check = true, csv = false, all_candidates = false;
@@ -33,21 +34,7 @@ struct Bench {
     const Context& context;
     const Stream& stream;
     std::vector<Guest> guests;
-    double alpha, beta;
 };
-
-std::vector<Shape> shapes_to_time(const BenchFlags& flags) {
-    const int sources = !flags.shapes.empty() + !flags.model.empty() +
-                        !(flags.problem.m.empty() && flags.problem.n.empty() && flags.problem.k.empty());
-    if (sources > 1) fail(kUsage, "--m/--n/--k, --shapes and --model were given together: give one source of problems");
-    if (sources == 0) fail(kUsage, "--m is missing: give --m, --n and --k, or --shapes FILE, or --model NAME");
-    if (flags.model.empty() && !(flags.tokens.empty() && flags.tp.empty()))
-        fail(kUsage, "{} goes with --model", flags.tokens.empty() ? "--tp" : "--tokens");
-    if (!flags.shapes.empty()) return shapes_of_file(flags.shapes);
-    if (flags.model.empty()) return shapes_of_flags(flags.problem);
-    const std::vector<int64_t> tokens = parse_sizes(flags.tokens.empty() ? "1,64,4096" : flags.tokens, "--tokens");
-    return shapes_of_model(flags.model, tokens, parse_integer(flags.tp.empty() ? "1" : flags.tp, "--tp", 1, 4096));
-}
 
 // A peer on one problem.
 struct Rival {
@@ -82,11 +69,12 @@ std::vector<Rival> invite(const Bench& bench, const OperandSets& sets, BenchResu
 
 void time_problem(const Bench& bench, BenchResult& result) {
     const carat_problem& problem = result.problem;
+    if (const std::string why = why_no_operands(problem); !why.empty()) fail(kTaskFailed, "{}", why);
     const Plan plan = bench.context.plan(problem, plan_options(bench.flags.machine));
     result.kernel = plan.kernel();
     result.predicted_us = plan.predicted_us() > 0 ? plan.predicted_us() : NAN;
     result.floor = floor_of(bench.context, problem);
-    auto sets = allocate_cold(bench.context, problem, seed_of(bench.flags.machine), bench.alpha, bench.beta);
+    auto sets = allocate_cold(bench.context, problem, seed_of(bench.flags.machine), result.alpha, result.beta);
     Buffer workspace(bench.context, std::max<size_t>(plan.workspace_bytes(), 1));
     sets->set_workspace(workspace);
     std::vector<Rival> rivals = invite(bench, *sets, result);
@@ -102,8 +90,8 @@ void time_problem(const Bench& bench, BenchResult& result) {
     for (size_t i = 0; i < rivals.size(); ++i) rivals[i].result->timing = timings[i + 1];
 }
 
-Json result_json(const Bench& bench, const BenchResult& r) {
-    Json json = problem_json(r.problem, bench.alpha, bench.beta);
+Json result_json(const BenchResult& r) {
+    Json json = problem_json(r.problem, r.alpha, r.beta);
     json["kernel"] = maybe(r.kernel);
     json["us"] = maybe(r.timing.us);
     json["p05_us"] = maybe(r.timing.p05_us);
@@ -115,11 +103,12 @@ Json result_json(const Bench& bench, const BenchResult& r) {
     json["peers"] = Json::object();
     for (const auto& [name, peer] : r.peers) json["peers"][name] = peer.json();
     json["check"] = r.check.json(false);
+    if (r.count > 0) json["count"] = r.count;
     return json;
 }
 
-Json skipped_json(const Bench& bench, const BenchResult& r) {
-    Json json = problem_json(r.problem, bench.alpha, bench.beta);
+Json skipped_json(const BenchResult& r) {
+    Json json = problem_json(r.problem, r.alpha, r.beta);
     json["reason"] = r.refusal;
     return json;
 }
@@ -163,28 +152,23 @@ ExitCode compare(const BenchFlags& flags, const Json& before, Json& report, bool
     return any_slower(changes) ? kTaskFailed : kOk;
 }
 
-Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, ExitCode& code) {
-    std::vector<carat_problem> problems;
-    for (const Shape& shape : shapes) problems.push_back(make_problem(flags.problem, shape));
+Json measure_all(const BenchFlags& flags, const std::vector<Job>& jobs, ExitCode& code) {
     const Context context = make_context(flags.machine);
     const Stream stream(context);
-    Bench bench = {flags,
-                   context,
-                   stream,
-                   {},
-                   parse_real(flags.problem.alpha, "--alpha"),
-                   parse_real(flags.problem.beta, "--beta")};
+    Bench bench = {flags, context, stream, {}};
     Json report = {{"schema", "carat.bench/1"}, {"env", environment_json(context, flags.machine)}};
     const std::vector<std::string> peers = parse_peers(flags.peers);
     const Arena arena = arena_of(flags.machine, context, stream);
     for (const std::string& name : peers) bench.guests.push_back(join(name, arena, report["env"]));
 
     std::vector<BenchResult> results;
-    Progress progress(flags.output, problems.size());
+    Progress progress(flags.output, jobs.size());
     ExitCode stopped = kOk;
-    for (size_t i = 0; i < problems.size() && (stopped = stop_asked()) == kOk; ++i) {
-        BenchResult result = {.problem = problems[i], .name = shapes[i].name};
-        progress.next(result.name + " " + shape_name(problems[i]));
+    for (size_t i = 0; i < jobs.size() && (stopped = stop_asked()) == kOk; ++i) {
+        const Job& job = jobs[i];
+        BenchResult result = {
+            .problem = job.problem, .alpha = job.alpha, .beta = job.beta, .count = job.count, .name = job.name};
+        progress.next(result.name + " " + shape_name(job.problem));
         try {
             time_problem(bench, result);
         } catch (const Error& error) {
@@ -192,38 +176,44 @@ Json measure_all(const BenchFlags& flags, const std::vector<Shape>& shapes, Exit
             if (error.status() == CARAT_INVALID_VALUE && results.empty()) throw;
             result.refusal = one_line(error.what());
             result.refusal_code = exit_code_of(error.status());
+        } catch (const Failure& failure) {
+            if (flags.source.trace.empty()) throw;
+            result.refusal = failure.what();
+            result.refusal_code = failure.code();
         }
         results.push_back(std::move(result));
     }
     progress.clear();
-    if (stopped == kOk && results.size() == problems.size())
-        stopped = stop_asked() == kInterrupted ? kInterrupted : kOk;
+    if (stopped == kOk && results.size() == jobs.size()) stopped = stop_asked() == kInterrupted ? kInterrupted : kOk;
     report["env"]["device_after"] = device_state_json(context);
     report["results"] = Json::array();
     for (const BenchResult& r : results)
-        if (r.refusal.empty()) report["results"].push_back(result_json(bench, r));
+        if (r.refusal.empty()) report["results"].push_back(result_json(r));
     for (const BenchResult& r : results)
-        if (!r.refusal.empty()) report["skipped"].push_back(skipped_json(bench, r));
+        if (!r.refusal.empty()) report["skipped"].push_back(skipped_json(r));
+    if (!flags.source.trace.empty()) report["replay"] = replay_json(flags.source.trace, results);
     code = verdict_of(results, stopped);
     if (flags.output.tables() && !flags.csv)
-        print(bench_table(results, peers).str(flags.output.colored(stdout)) + ratio_summary(results));
-    explain_verdict(results, problems.size(), code);
+        print(bench_table(results, peers).str(flags.output.colored(stdout)) + ratio_summary(results) +
+              replay_summary(member(report, "replay")));
+    explain_verdict(results, jobs.size(), code);
     return report;
 }
 
-CandidatesOptions candidates_options(const BenchFlags& flags, const std::vector<Shape>& shapes) {
+CandidatesOptions candidates_options(const BenchFlags& flags) {
     return {.problem = flags.problem,
             .machine = flags.machine,
             .output = flags.output,
-            .shapes = shapes,
+            .shapes = shapes_of(flags.problem, flags.source),
             .budget = parse_budget(flags.budget),
             .check = flags.check,
             .table = flags.output.tables() && !flags.csv};
 }
 
 ExitCode run_bench(const BenchFlags& flags) {
-    if (flags.all_candidates && (!flags.peers.empty() || !flags.compare.empty()))
-        fail(kUsage, "--all-candidates compares kernels of one row: --peer, --compare and --load do not go with it");
+    if (flags.all_candidates && (!flags.peers.empty() || !flags.compare.empty() || !flags.source.trace.empty()))
+        fail(kUsage,
+             "--all-candidates compares kernels of one row: --peer, --compare, --load and --replay do not go with it");
     parse_percent(flags.fail_above, "--fail-above");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
     parse_budget(flags.budget);
@@ -234,11 +224,11 @@ ExitCode run_bench(const BenchFlags& flags) {
     ExitCode code = kOk;
     Json report;
     if (flags.load.empty()) {
-        const std::vector<Shape> shapes = shapes_to_time(flags);
+        const std::vector<Job> jobs = read_jobs(flags.problem, flags.source);
         catch_interrupts();
         set_time_limit(limit);
-        report = flags.all_candidates ? measure_candidates(candidates_options(flags, shapes), code)
-                                      : measure_all(flags, shapes, code);
+        report =
+            flags.all_candidates ? measure_candidates(candidates_options(flags), code) : measure_all(flags, jobs, code);
     } else {
         if (flags.compare.empty()) fail(kUsage, "--load goes with --compare: it takes results in place of measuring");
         report = load_results(flags.load, "--load");
@@ -259,13 +249,7 @@ ExitCode run_bench(const BenchFlags& flags) {
 Command add_bench(CLI::App& app) {
     auto flags = std::make_shared<BenchFlags>();
     add_problem_flags(app, flags->problem, ShapeFlags::lists);
-    app.add_option("--shapes", flags->shapes,
-                   "Problems from a file, lines \"m n k [dtype] [layout]\"; --dtype replaces each dtype")
-        ->type_name("FILE");
-    app.add_option("--model", flags->model, "Problems of a model's linear layers: a bundled name or a config.json")
-        ->type_name("NAME");
-    app.add_option("--tokens", flags->tokens, "With --model: tokens a step (default 1,64,4096)")->type_name("LIST");
-    app.add_option("--tp", flags->tp, "With --model: GPUs that share each layer (default 1)")->type_name("N");
+    add_source_flags(app, flags->source, "--shapes", "--replay");
     app.add_option("--peer", flags->peers,
                    "Also time these libraries in the same run: " + join(peer_names(), ", ") + " (docs/benchmarks.md)")
         ->type_name("LIST")

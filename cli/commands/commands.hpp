@@ -18,6 +18,7 @@ using Command = std::function<ExitCode()>;
 Command add_doctor(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_tune(CLI::App& app);
 Command add_ladder(CLI::App& app);
 Command add_list(CLI::App& app);
 Command add_explain(CLI::App& app);

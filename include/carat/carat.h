@@ -274,7 +274,10 @@ typedef struct carat_context_options {
     int32_t threads;       /* CPU threads; 0: as many as the process may use */
     carat_jit jit;
     const char* cache_dir; /* NULL: CARAT_CACHE_DIR, else the documented places; "": memory only */
-    const char* target;    /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
+    const char*
+        tuning; /* NULL: CARAT_TUNING, else the documented places; a tuning database that goes before the shipped
+                              one; "off": none, the model alone chooses */
+    const char* target; /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
                               it with no such GPU here; such plans cannot be executed */
     const char* pack; /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
                               a directory of *.pack: only those; "": none */
@@ -397,6 +400,20 @@ typedef struct carat_check_result {
 CARAT_API carat_status carat_check(carat_context_t context, const carat_problem* problem,
                                    const carat_operands* operands, const void* c_before,
                                    const carat_check_options* options, carat_check_result* result);
+
+/* A problem as JSON and back; equal problems give equal text, "packed" stands for packed leading dimensions and strides. */
+CARAT_API carat_status carat_problem_json(const carat_problem* problem, carat_text_t* json);
+CARAT_API carat_status carat_problem_parse(const char* json, carat_problem* problem);
+
+/* JSON "carat.tuning_info/1": the tuning databases that the context uses, what was left out of them and why, the device that
+ * rows must be of, and the user's file, which `carat tune` writes. */
+CARAT_API carat_status carat_tuning(carat_context_t context, carat_text_t* json);
+/* JSON "carat.tuning/1": the rows of a file that are whole, and under "skipped" a sentence for each that is not.
+ * CARAT_NOT_INITIALIZED: there is no such file. */
+CARAT_API carat_status carat_tuning_read(const char* path, carat_text_t* json);
+/* JSON "carat.tuning_candidates/1": what a tuner measures, the best predicted first, and what the model chooses. */
+CARAT_API carat_status carat_tuning_candidates(carat_context_t context, const carat_problem* problem,
+                                               carat_text_t* json);
 
 /* The kernel cache: JSON "carat.cache/1" (path, entries, bytes); `verify` re-reads every entry, `prune` applies the size
  * limit, `clear` removes the entries. command: "stats", "verify", "prune", "clear". */

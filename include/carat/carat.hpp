@@ -233,6 +233,16 @@ class Context {
         check(carat_kernels(context_, text.out()));
         return text.str();
     }
+    std::string tuning() const {
+        Text text;
+        check(carat_tuning(context_, text.out()));
+        return text.str();
+    }
+    std::string tuning_candidates(const carat_problem& problem) const {
+        Text text;
+        check(carat_tuning_candidates(context_, &problem, text.out()));
+        return text.str();
+    }
     std::string device_state() const {
         Text text;
         check(carat_device_state(context_, text.out()));
@@ -328,6 +338,21 @@ inline std::string list() {
 inline std::string doctor() {
     Text text;
     check(carat_doctor(text.out()));
+    return text.str();
+}
+inline std::string problem_json(const carat_problem& problem) {
+    Text text;
+    check(carat_problem_json(&problem, text.out()));
+    return text.str();
+}
+inline carat_problem parse_problem(const std::string& json) {
+    carat_problem problem;
+    check(carat_problem_parse(json.c_str(), &problem));
+    return problem;
+}
+inline std::string tuning_read(const std::string& path) {
+    Text text;
+    check(carat_tuning_read(path.c_str(), text.out()));
     return text.str();
 }
 inline std::string models(const char* model = nullptr, int64_t tokens = 1, int32_t tp = 1) {

@@ -87,6 +87,8 @@ Status create(const carat_context_options& options, carat_context_t* out) {
     else
         CARAT_TRY(open_backend(*context, backend, options.device));
     context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{options.jit, options.cache_dir, options.pack});
+    context->tuning_places = find_tuning(options.tuning);
+    context->trace = Trace::open();
     for (const std::string& name : env::unknown())
         log::warn_once(
             name,
@@ -104,6 +106,11 @@ const Target& carat_context_s::target() {
             for (const cpu::Isa isa : cpu::supported_isas()) runtime.target.isas.push_back(cpu::name(isa));
         });
     return runtime.target;
+}
+
+const TuningDb& carat_context_s::tuning() {
+    std::call_once(tuning_read_, [this] { tuning_ = TuningDb(tuning_places, target(), validate_problem); });
+    return tuning_;
 }
 
 carat_status carat_context_options_init(carat_context_options* options) {

@@ -47,15 +47,28 @@ Json row_json(const Considered& entry, const Problem& problem) {
             {"ruled_out", ruled_out}};
 }
 
-Json explain_json(const Problem& problem, const Target& target, const carat_plan_options& options) {
+// What was measured, and what the model alone would have taken.
+Json tuned_json(const Selection& selection) {
+    if (!selection.tuned) return nullptr;
+    const TunedChoice& choice = *selection.tuned->tuned;
+    return {{"file", choice.file},
+            {"row", choice.row},
+            {"us", choice.us},
+            {"spread", choice.spread},
+            {"model_kernel", selection.winner->config.name()},
+            {"model_predicted_us", selection.winner->prediction.us}};
+}
+
+Json explain_json(const Problem& problem, const Target& target, const carat_plan_options& options,
+                  const TuningDb& tuning) {
     const size_t limit = options.workspace_limit;
-    const Selection selection = consider(problem, target, options.kernel ? options.kernel : "", limit);
+    const Selection selection = consider(problem, target, options.kernel ? options.kernel : "", limit, &tuning);
     Json rows = Json::array();
     for (const Considered& entry : selection.considered) rows.push_back(row_json(entry, problem));
     Json chosen;
-    if (selection.winner) {
-        chosen = candidate_json(*selection.winner, problem);
-        chosen["row"] = selection.winner->row->name;
+    if (const Candidate* candidate = selection.chosen()) {
+        chosen = candidate_json(*candidate, problem);
+        chosen["row"] = candidate->row->name;
     }
     return {{"schema", "carat.explain/1"},
             {"problem", describe(problem)},
@@ -64,6 +77,7 @@ Json explain_json(const Problem& problem, const Target& target, const carat_plan
             {"workspace_limit", limit == SIZE_MAX ? Json() : Json(limit)},
             {"rows", rows},
             {"chosen", chosen},
+            {"tuned", tuned_json(selection)},
             {"floor", floor_json(problem, target)}};
 }
 
@@ -80,7 +94,7 @@ carat_status carat_explain(carat_context_t context, const carat_problem* problem
             if (auto known = select(valid, context->target(), wanted.kernel);
                 known.status().code() == CARAT_INVALID_VALUE)
                 return known.status();
-        return give_text(explain_json(valid, context->target(), wanted).dump(2), json);
+        return give_text(explain_json(valid, context->target(), wanted, context->tuning()).dump(2), json);
     });
 }
 

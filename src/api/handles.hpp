@@ -2,12 +2,14 @@
 // handles.hpp: what the opaque handles of carat.h are.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "api/plan_cache.hpp"
+#include "api/trace.hpp"
 #include "core/problem.hpp"
 #include "cuda/device.hpp"
 #include "dispatch/runtime.hpp"
@@ -24,7 +26,8 @@ struct Planned {
     std::string kernel;                             // chosen.config.name()
     std::unique_ptr<carat::Executable> executable;  // null for an empty problem: there is nothing to run
     size_t workspace_bytes = 0;
-    std::vector<std::string> refused;  // why better predicted kernels are not it: the compiler's refusals
+    std::vector<std::string> refused;             // why better predicted kernels are not it: the compiler's refusals
+    std::atomic<uint64_t>* executions = nullptr;  // counted in the context's trace, if there is one
 };
 
 }  // namespace carat::api
@@ -40,11 +43,18 @@ struct carat_context_s {
 
     carat::api::PlanCache plans;
 
+    // What was measured before this process; read when a plan first asks.
+    carat::TuningPlaces tuning_places;
+    const carat::TuningDb& tuning();
+
+    std::unique_ptr<carat::api::Trace> trace;  // null: nothing is recorded
+
     // The limits of a CPU are measured when first asked for (0.2 s), not when a context is made.
     const carat::Target& target();
 
   private:
-    std::once_flag measured_;
+    std::once_flag measured_, tuning_read_;
+    carat::TuningDb tuning_;
 };
 
 struct carat_text_s {

@@ -44,6 +44,7 @@ Status init_problem(carat_problem& p, int64_t m, int64_t n, int64_t k, carat_dty
 Status execute(const Planned& planned, const carat_operands* operands, void* stream) {
     CARAT_TRY(validate_operands(planned.problem, operands, planned.workspace_bytes));
     if (planned.problem.empty()) return {};
+    if (planned.executions) planned.executions->fetch_add(1, std::memory_order_relaxed);
     return planned.executable->execute(*operands, stream);
 }
 
@@ -54,10 +55,11 @@ Result<Shared> make_plan(carat_context_s& context, const Problem& problem, const
     auto plan = std::make_shared<Planned>();
     plan->problem = problem;
     plan->target = &context.target();
-    CARAT_ASSIGN(std::vector<Candidate> candidates,
-                 rank(problem, *plan->target, options.kernel ? options.kernel : "", options.workspace_limit));
+    CARAT_ASSIGN(std::vector<Candidate> candidates, rank(problem, *plan->target, options.kernel ? options.kernel : "",
+                                                         options.workspace_limit, &context.tuning()));
     plan->chosen = candidates.front();
     plan->kernel = plan->chosen.config.name();
+    if (context.trace) plan->executions = context.trace->counter(problem, plan->target->full_name, plan->kernel);
     if (problem.empty()) return Shared(std::move(plan));
     Runtime runtime = context.runtime;
     if (runtime.device != nullptr) {

@@ -76,6 +76,7 @@ Json report_json(const Planned& plan, bool kept) {
                  {"kernel", plan.kernel},        {"row", chosen.row->name},           {"summary", chosen.row->summary},
                  {"source", chosen.row->source}, {"tile", tile_json(chosen.config)}};
     add_compiled_facts(json, plan, kept);
+    json["tuned"] = chosen.tuned ? Json(chosen.tuned->file) : Json();
     json["predicted_us"] = chosen.prediction.us;
     json["bound"] = chosen.prediction.bound;
     json["intensity"] = intensity_json(chosen, plan.problem);

@@ -135,8 +135,7 @@ Status check_compute(const Problem& p) {
 Status resolve_matrix(carat_matrix& x, Extents extents, int64_t count, bool output, const char* who) {
     const bool row_major = x.order == CARAT_ROW_MAJOR;
     const int64_t inner = row_major ? extents.cols : extents.rows, outer = row_major ? extents.rows : extents.cols;
-    const int64_t packed = std::max<int64_t>(inner, 1) + (bits(x.dtype) == 4 ? inner % 2 : 0);
-    if (x.ld == 0) x.ld = packed;
+    if (x.ld == 0) x.ld = packed_ld(x, extents);
     if (x.ld < inner || x.ld < 0)
         return fail(CARAT_INVALID_VALUE,
                     "{}.ld is {}: {} is {} x {} {}-major, so it must be at least {} (or 0 for packed)", who, x.ld, who,

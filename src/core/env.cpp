@@ -44,6 +44,11 @@ constexpr std::array kVariables = {
              "The plugin of `carat bench --peer cutlass`, as tools/build_peers.sh builds it."},
     Variable{"CARAT_DEEPGEMM_PYTHON", "a program", "python3",
              "The Python with torch and DeepGEMM that `carat bench --peer deepgemm` starts."},
+    Variable{
+        "CARAT_TUNING", "off, a file", "$XDG_DATA_HOME/carat/tuning.json, ~/.local/share/carat/tuning.json",
+        "The tuning database over the one shipped with the library (docs/tuning.md); off: the model alone chooses."},
+    Variable{"CARAT_TRACE", "a file", "none",
+             "Appends the problems that were planned, and how often each was executed (docs/tuning.md)."},
     Variable{"CARAT_THREADS", "a number", "the CPUs this process may use", "Threads of the CPU backend."},
 };
 

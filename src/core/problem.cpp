@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/problem.hpp"
 
+#include <algorithm>
+
 namespace carat {
 namespace {
 
@@ -82,6 +84,11 @@ Extents scale_grid(const carat_scale& s, int64_t extent, int64_t k) {
             return {extent, ceil_div(k, s.group)};
     }
     return {0, 0};
+}
+
+int64_t packed_ld(const carat_matrix& matrix, Extents extents) {
+    const int64_t inner = matrix.order == CARAT_ROW_MAJOR ? extents.cols : extents.rows;
+    return std::max<int64_t>(inner, 1) + (bits(matrix.dtype) == 4 ? inner % 2 : 0);
 }
 
 int64_t footprint(const carat_matrix& matrix, Extents extents, int64_t count) {

@@ -28,6 +28,8 @@ struct Extents {
 
 // The grid of an operand's scales: rows along its own extent (M for A, N for B), columns along K. 0 x 0 without a recipe.
 Extents scale_grid(const carat_scale& scale, int64_t extent, int64_t k);
+// The least leading dimension: what 0 stands for. Rows of 4-bit elements begin at whole bytes.
+int64_t packed_ld(const carat_matrix& matrix, Extents extents);
 // Elements from the first to the last of `count` matrices of these extents, 0 if there are none.
 int64_t footprint(const carat_matrix& matrix, Extents extents, int64_t count = 1);
 

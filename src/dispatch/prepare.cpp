@@ -83,7 +83,8 @@ Result<Prepared> prepare_best(std::span<const Candidate> candidates, const Probl
     auto prepared = preparation.take(candidates);
     // A single candidate is one that was asked for by its name; and a plan made during a capture is kept for later ones, that
     // shall have the best kernel.
-    if (prepared.ok() || prepared.status().code() != CARAT_NOT_PREPARED || candidates.size() == 1 || !runtime.may_compile)
+    if (prepared.ok() || prepared.status().code() != CARAT_NOT_PREPARED || candidates.size() == 1 ||
+        !runtime.may_compile)
         return prepared;
     return preparation.take(packed_candidates(candidates, problem, runtime));
 }

@@ -93,6 +93,21 @@ Status refuse(const Problem& problem, const Target& target, const Selection& sel
     return fail(CARAT_NOT_SUPPORTED, "no kernel for {} takes {}{}", target.full_name, describe(problem), reasons);
 }
 
+// The configuration of a tuned choice, if a row has it for this problem.
+std::optional<Candidate> find_tuned(const TunedChoice& choice, const Problem& problem, const Target& target,
+                                    const std::vector<Considered>& considered) {
+    for (const Considered& entry : considered) {
+        if (choice.config.family != entry.row->name || !entry.refusal.empty()) continue;
+        const auto is_it = [&](const Candidate& candidate) { return candidate.config == choice.config; };
+        const bool offered = std::any_of(entry.candidates.begin(), entry.candidates.end(), is_it) ||
+                             std::any_of(entry.ruled_out.begin(), entry.ruled_out.end(),
+                                         [&](const RuledOut& one) { return is_it(one.candidate); });
+        if (offered || (entry.row->has && entry.row->has(problem, choice.config, target)))
+            return Candidate{entry.row, choice.config, entry.row->predict(problem, choice.config, target), &choice};
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 size_t workspace_bytes(const Candidate& candidate, const Problem& problem) {
@@ -100,7 +115,8 @@ size_t workspace_bytes(const Candidate& candidate, const Problem& problem) {
     return bytes != nullptr ? bytes(problem, candidate.config) : 0;
 }
 
-Selection consider(const Problem& problem, const Target& target, std::string_view kernel, size_t workspace_limit) {
+Selection consider(const Problem& problem, const Target& target, std::string_view kernel, size_t workspace_limit,
+                   const TuningDb* tuning) {
     Selection selection;
     // Two rows need not give the same bits, so that batch-invariant results come from the first that takes the problem.
     const Row* only = nullptr;
@@ -116,11 +132,16 @@ Selection consider(const Problem& problem, const Target& target, std::string_vie
         for (const Candidate& candidate : entry.candidates)
             if (!selection.winner || candidate.prediction.us < selection.winner->prediction.us)
                 selection.winner = &candidate;
+    const TunedChoice* choice = tuning && kernel.empty() ? tuning->find(problem) : nullptr;
+    if (!choice) return selection;
+    selection.tuned = find_tuned(*choice, problem, target, selection.considered);
+    if (!selection.tuned && only == nullptr) warn_stale(*choice, problem);
+    if (selection.tuned && !rule_out(*selection.tuned, problem, workspace_limit).empty()) selection.tuned.reset();
     return selection;
 }
 
 Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target, std::string_view kernel,
-                                    size_t workspace_limit) {
+                                    size_t workspace_limit, const TuningDb* tuning) {
     if (!kernel.empty() && !find_row(kernel)) {
         const auto config = Config::parse(kernel);
         if (!config.ok() || !find_row(config->family))
@@ -129,18 +150,23 @@ Result<std::vector<Candidate>> rank(const Problem& problem, const Target& target
                 "there is no kernel '{}': use a row ({}) or a full configuration name as `carat explain` prints it",
                 kernel, row_names());
     }
-    Selection selection = consider(problem, target, kernel, workspace_limit);
+    Selection selection = consider(problem, target, kernel, workspace_limit, tuning);
     if (!selection.winner) return refuse(problem, target, selection);
     std::vector<Candidate> all;
     for (Considered& entry : selection.considered)
         std::move(entry.candidates.begin(), entry.candidates.end(), std::back_inserter(all));
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+    if (selection.tuned) {
+        std::erase_if(all, [&](const Candidate& one) { return one.config == selection.tuned->config; });
+        all.insert(all.begin(), *selection.tuned);
+    }
     return all;
 }
 
-Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel) {
-    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target, kernel));
+Result<Candidate> select(const Problem& problem, const Target& target, std::string_view kernel,
+                         const TuningDb* tuning) {
+    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target, kernel, SIZE_MAX, tuning));
     return std::move(all.front());
 }
 

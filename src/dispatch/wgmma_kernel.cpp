@@ -37,6 +37,11 @@ std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
 }
 
+// wants_staging() of kernels/epilogue/staged.cuh.
+bool is_staged(const Problem& p) {
+    return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
+}
+
 // Of each row of a block's first tile, that comes to L2 before the kernels before have ended. Of long kernels with few tokens
 // it saves 2 to 5 % (16 x 10240 x 8192: 40.2 us for 42.5); short ones are slower by as much (16 x 2112 x 7168: 11.4 for 10.7), as
 // those before them are still busy.

@@ -125,6 +125,9 @@ TEST(Api, EveryCallRefusesNull) {
     EXPECT_EQ(carat_plan_create(nullptr, nullptr, nullptr, nullptr), CARAT_INVALID_VALUE);
     EXPECT_EQ(carat_plan_execute(nullptr, nullptr, nullptr), CARAT_INVALID_VALUE);
     EXPECT_EQ(carat_gemm(nullptr, nullptr, nullptr, nullptr), CARAT_INVALID_VALUE);
+    EXPECT_EQ(carat_tuning(nullptr, nullptr), CARAT_INVALID_VALUE);
+    EXPECT_EQ(carat_tuning_read(nullptr, nullptr), CARAT_INVALID_VALUE);
+    EXPECT_EQ(carat_tuning_candidates(nullptr, nullptr, nullptr), CARAT_INVALID_VALUE);
     EXPECT_EQ(carat_list(nullptr), CARAT_INVALID_VALUE);
     EXPECT_EQ(carat_memory_alloc(nullptr, 1, nullptr), CARAT_INVALID_VALUE);
     carat_context_destroy(nullptr);

@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LANGUAGES = {"sh", "c", "cpp", "text", "cmake", "json", "python", "cuda"}
 NO_RUN = {"setup": "it installs packages or builds the whole tree", "long": "it takes minutes", "gpu-suite": "it is for the machine with the GPU"}
-FOLDERS = "src|cli|kernels|tests|tools|docs|include|bench|cmake|models"
+FOLDERS = "src|cli|kernels|tests|tools|docs|include|bench|cmake|models|data"
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```[ \t]*$", re.S | re.M)
 SHIM = '#!/bin/sh\nif [ "$1" = test ]; then echo "carat: a docs block must not run the tests" >&2; exit 1; fi\nexec "{binary}" "$@"\n'
 TIMEOUT = 180  # seconds a block

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/neighbours.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace carat {
+namespace {
+
+// The model is within some percent of the times, so that the best tile is among its first few.
+constexpr size_t kSeeds = 6;
+
+std::vector<Config> variations(const Config& config) {
+    std::vector<Config> all;
+    const auto vary = [&](int Config::*field, int value) {
+        all.push_back(config);
+        all.back().*field = value;
+    };
+    if (config.stages > 0) vary(&Config::stages, config.stages + 1);
+    if (config.stages > 1) vary(&Config::stages, config.stages - 1);
+    if (config.strip != 0) {
+        vary(&Config::strip, -config.strip);
+        if (std::abs(config.strip) > 1) vary(&Config::strip, config.strip / 2);
+        if (std::abs(config.strip) < 1 << 20) vary(&Config::strip, config.strip * 2);
+    }
+    return all;
+}
+
+}  // namespace
+
+std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& problem, const Target& target) {
+    const Row& row = *candidate.row;
+    std::vector<Candidate> found;
+    if (!row.has) return found;
+    for (const Config& config : variations(candidate.config))
+        if (row.has(problem, config, target)) found.push_back({&row, config, row.predict(problem, config, target)});
+    return found;
+}
+
+Result<std::vector<Candidate>> tuning_candidates(const Problem& problem, const Target& target) {
+    CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target));
+    std::unordered_set<Config> known;
+    for (const Candidate& candidate : all) known.insert(candidate.config);
+    for (size_t i = 0, seeds = std::min(all.size(), kSeeds); i < seeds; ++i)
+        for (Candidate& neighbour : neighbours(Candidate(all[i]), problem, target))
+            if (known.insert(neighbour.config).second) all.push_back(std::move(neighbour));
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+    return all;
+}
+
+}  // namespace carat

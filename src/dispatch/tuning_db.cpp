@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/tuning_db.hpp"
+
+#include "core/env.hpp"
+#include "core/log.hpp"
+
+namespace carat {
+namespace {
+
+constexpr const char* kRemedy = "measure again with `carat tune`, or take the rows out";
+
+void warn_of_skipped(const TuningDb::File& file) {
+    if (file.skipped.empty()) return;
+    const std::string more = file.skipped.size() > 1 ? fmt::format(" (and {} more)", file.skipped.size() - 1) : "";
+    log::warn_once("tuning " + file.name + file.skipped.front(),
+                   fmt::format("the tuning database {} is used without {}{}: {}; CARAT_TUNING=off ignores it",
+                               file.name, file.skipped.front(), more, kRemedy));
+}
+
+}  // namespace
+
+TuningPlaces find_tuning(const char* tuning) {
+    const auto asked = tuning ? std::optional<std::string>(tuning) : env::get("CARAT_TUNING");
+    if (asked && *asked == "off") return {.enabled = false};
+    if (asked) return {.user = *asked, .must_exist = true};
+    const auto data = env::get("XDG_DATA_HOME"), home = env::get("HOME");
+    if (data && data->starts_with('/'))
+        return {.user = *data + "/carat/tuning.json"};  // a relative one counts as unset
+    if (home && home->starts_with('/')) return {.user = *home + "/.local/share/carat/tuning.json"};
+    return {};
+}
+
+TuningDb::TuningDb(const TuningPlaces& places, const Target& target, Validate validate) {
+    if (!places.enabled) return;
+    for (const TuningText& shipped : shipped_tuning())
+        add(fmt::format("{} of the library", shipped.name), shipped.text, target, validate);
+    if (!places.user.empty()) {
+        const auto text = read_tuning_file(places.user);
+        if (text.ok())
+            add(places.user, *text, target, validate);
+        else if (places.must_exist || text.status().code() == CARAT_IO_ERROR)
+            files_.push_back({places.user, 0, {"all of it: " + text.status().sentence()}});
+    }
+    for (const File& file : files_) warn_of_skipped(file);
+}
+
+void TuningDb::add(const std::string& name, std::string_view text, const Target& target, Validate validate) {
+    TuningRows read = read_tuning(text, validate);
+    File file = {name, 0, std::move(read.skipped)};
+    const TunedDevice here = TunedDevice::of(target);
+    for (TuningRow& row : read.rows) {
+        if (row.device != here) continue;
+        if (row.kernels != kTunedKernels) {
+            file.skipped.push_back(fmt::format("row {}: it was measured with kernels of version {}, these are of {}",
+                                               row.number, row.kernels, kTunedKernels));
+            continue;
+        }
+        choices_[describe(row.problem)] = {std::move(row.config), row.us, row.spread, name, row.number};
+        ++file.rows;
+    }
+    files_.push_back(std::move(file));
+}
+
+const TunedChoice* TuningDb::find(const Problem& problem) const {
+    if (choices_.empty()) return nullptr;  // and no time for the description
+    const auto found = choices_.find(describe(problem));
+    return found == choices_.end() ? nullptr : &found->second;
+}
+
+void warn_stale(const TunedChoice& choice, const Problem& problem) {
+    log::warn_once(fmt::format("tuning {} {}", choice.file, choice.row),
+                   fmt::format("row {} of the tuning database {} is ignored, since {} is no longer there for {}: {}",
+                               choice.row, choice.file, choice.config.name(), describe(problem), kRemedy));
+}
+
+}  // namespace carat

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tuning database: what a row must be, which row wins, and that a bad one costs a warning and nothing else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "api/validate.hpp"
+#include "core/log.hpp"
+#include "core/problem_json.hpp"
+#include "dispatch/neighbours.hpp"
+#include "dispatch/tuning_db.hpp"
+
+namespace carat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Problem problem(int64_t m, int64_t n, int64_t k) {
+    carat_problem p;
+    EXPECT_EQ(carat_problem_init(&p, m, n, k, CARAT_BF16, "nt"), CARAT_SUCCESS);
+    return *api::validate_problem(&p);
+}
+
+Target h200() {
+    return *find_gpu("h200");
+}
+
+const std::string kKernel = "sm90_ws_bf16_bf16_bf16_nt_128x128x64_s4_c1x1_rm4";
+
+Json row(const Problem& p, const std::string& kernel = kKernel, double us = 10) {
+    return {{"problem", problem_json(p)},
+            {"device", TunedDevice::of(h200()).json()},
+            {"kernel", kernel},
+            {"us", us},
+            {"spread", 0.01},
+            {"kernels", kTunedKernels},
+            {"checked", true}};
+}
+
+std::string file(const std::vector<Json>& rows) {
+    return Json{{"schema", "carat.tuning/1"}, {"rows", rows}}.dump();
+}
+
+TuningDb database(const std::string& text) {
+    TuningDb db;
+    db.add("test.json", text, h200(), api::validate_problem);
+    return db;
+}
+
+TEST(TuningDb, ReadsWhatItIsGiven) {
+    const Problem one = problem(64, 512, 512), two = problem(65, 512, 512);
+    const TuningDb db = database(file({row(one), row(two, kKernel, 12)}));
+    ASSERT_NE(db.find(one), nullptr);
+    ASSERT_NE(db.find(two), nullptr);
+    EXPECT_EQ(db.find(problem(66, 512, 512)), nullptr);
+    EXPECT_EQ(db.find(two)->config.name(), kKernel);
+    EXPECT_EQ(db.find(two)->us, 12);
+    EXPECT_EQ(db.find(two)->row, 2u);
+    EXPECT_EQ(db.find(two)->file, "test.json");
+    EXPECT_TRUE(db.files()[0].skipped.empty());
+}
+
+TEST(TuningDb, TellsProblemsApart) {
+    Problem with_bias = problem(64, 512, 512), padded = with_bias;
+    with_bias.epilogue.bias = CARAT_BIAS_N, with_bias.epilogue.bias_dtype = CARAT_F32;
+    padded.a.ld = 520;
+    const TuningDb db = database(file({row(padded)}));
+    EXPECT_NE(db.find(padded), nullptr);
+    EXPECT_EQ(db.find(with_bias), nullptr);
+    EXPECT_EQ(db.find(problem(64, 512, 512)), nullptr);
+}
+
+TEST(TuningDb, LaterFilesAndLaterRowsWin) {
+    const Problem p = problem(64, 512, 512);
+    TuningDb db = database(file({row(p, kKernel, 10), row(p, kKernel, 11)}));
+    EXPECT_EQ(db.find(p)->us, 11);
+    ASSERT_EQ(db.files()[0].skipped.size(), 1u);
+    EXPECT_EQ(db.files()[0].skipped[0], "row 1: row 2 is of the same problem and device, and is used");
+    db.add("user.json", file({row(p, kKernel, 9)}), h200(), api::validate_problem);
+    EXPECT_EQ(db.find(p)->us, 9);
+    EXPECT_EQ(db.find(p)->file, "user.json");
+}
+
+TEST(TuningDb, RowsOfOtherDevicesAreForOthers) {
+    const Problem p = problem(64, 512, 512);
+    for (const auto& [field, value] :
+         {std::pair<const char*, Json>{"units", 114}, {"name", "NVIDIA H100"}, {"compute_capability", "9.1"}}) {
+        Json other = row(p);
+        other["device"][field] = value;
+        const TuningDb db = database(file({other}));
+        EXPECT_EQ(db.find(p), nullptr) << field;
+        EXPECT_TRUE(db.files()[0].skipped.empty());
+    }
+}
+
+TEST(TuningDb, BadRowsAreLeftOutWithASentence) {
+    const Problem good = problem(64, 512, 512), bad = problem(65, 512, 512);
+    const auto skipped = [&](const std::string& pointer, const Json& value) {
+        Json broken = row(bad);
+        if (value.is_discarded())
+            broken.erase(pointer.substr(1));
+        else
+            broken[Json::json_pointer(pointer)] = value;
+        const TuningDb db = database(file({broken, row(good)}));
+        EXPECT_EQ(db.find(bad), nullptr) << pointer;
+        EXPECT_NE(db.find(good), nullptr) << pointer;
+        return db.files()[0].skipped.empty() ? std::string() : db.files()[0].skipped[0];
+    };
+    const Json absent(Json::value_t::discarded);
+    for (const auto& [pointer, value, sentence] : std::vector<std::tuple<std::string, Json, std::string>>{
+             {"/us", "fast", "row 1: its \"us\" is of another type: it must be a number"},
+             {"/us", -1, "row 1: its \"us\" is -1: it must be 0.001 or more"},
+             {"/us", nullptr, "its \"us\" is of another type"},  // what NaN becomes
+             {"/us", absent, "its \"us\" is missing"},
+             {"/spread", -0.5, "\"spread\""},
+             {"/kernel", "fastest", "'fastest' is no configuration name"},
+             {"/kernel", 5, "\"kernel\" is of another type"},
+             {"/kernels", kTunedKernels + 1, "it was measured with kernels of version"},
+             {"/kernels", 0.5, "it must be a whole number"},
+             {"/checked", false, "never verified"},
+             {"/checked", absent, "never verified"},
+             {"/device", "H200", "\"device\" is of another type"},
+             {"/device/units", "many", "\"units\""},
+             {"/problem", absent, "\"problem\" is missing"},
+             {"/problem/m", -4, "m is -4"},
+             {"/problem/a/dtype", "s8", "no pair that is multiplied"},
+             {"/problem/future", 1, "does not know"}})
+        EXPECT_NE(skipped(pointer, value).find(sentence), std::string::npos)
+            << pointer << " " << value << ": " << skipped(pointer, value);
+}
+
+TEST(TuningDb, BadFilesAreLeftOutWhole) {
+    const std::string whole = file({row(problem(64, 512, 512))});
+    for (const std::string& text :
+         {whole.substr(0, whole.size() / 2), std::string(), std::string("null"), std::string("[1, 2]"),
+          std::string(R"({"schema": "carat.bench/1", "rows": []})"), std::string(R"({"schema": "carat.tuning/1"})"),
+          std::string(R"({"schema": "carat.tuning/1", "rows": [{"us": NaN}]})"), std::string(100000, '[')}) {
+        const TuningDb db = database(text);
+        EXPECT_EQ(db.size(), 0u);
+        ASSERT_EQ(db.files()[0].skipped.size(), 1u) << text.substr(0, 50);
+        EXPECT_EQ(db.files()[0].skipped[0].rfind("all of it: ", 0), 0u);
+    }
+    const TuningDb odd = database(R"({"schema": "carat.tuning/1", "rows": [1, null, "x"]})");
+    EXPECT_EQ(odd.files()[0].skipped.size(), 3u);
+}
+
+TEST(TuningDb, TheShippedOnesAreWhole) {
+    ASSERT_FALSE(shipped_tuning().empty());
+    for (const TuningText& shipped : shipped_tuning()) {
+        const TuningRows rows = read_tuning(shipped.text, api::validate_problem);
+        EXPECT_TRUE(rows.skipped.empty()) << shipped.name << ": " << rows.skipped.front();
+        for (const TuningRow& one : rows.rows)
+            EXPECT_EQ(one.kernels, kTunedKernels) << shipped.name << " " << one.number;
+    }
+}
+
+TEST(Select, ATunedConfigurationComesFirst) {
+    const Problem p = problem(512, 512, 512);
+    const std::string predicted = select(p, h200())->config.name();
+    for (const std::string& kernel : {std::string("sm90_ws_bf16_bf16_bf16_nt_128x96x64_s4_c1x1_rm4"),  // no candidate
+                                      rank(p, h200())->back().config.name()}) {
+        const TuningDb db = database(file({row(p, kernel)}));
+        const auto ranked = rank(p, h200(), "", SIZE_MAX, &db);
+        ASSERT_TRUE(ranked.ok());
+        EXPECT_EQ(ranked->front().config.name(), kernel);
+        ASSERT_NE(ranked->front().tuned, nullptr);
+        EXPECT_EQ(ranked->front().tuned->us, 10);
+        EXPECT_EQ((*ranked)[1].config.name(), predicted);
+        EXPECT_EQ(std::count_if(ranked->begin(), ranked->end(), [&](auto& c) { return c.config.name() == kernel; }), 1);
+        const Selection selection = consider(p, h200(), "", SIZE_MAX, &db);
+        EXPECT_EQ(selection.chosen()->config.name(), kernel);
+        EXPECT_EQ(selection.winner->config.name(), predicted);
+        EXPECT_EQ(rank(p, h200(), "v8_cluster", SIZE_MAX, &db)->front().tuned, nullptr);
+    }
+}
+
+TEST(Select, AStaleChoiceIsWarnedOfOnceAndIgnored) {
+    const Problem p = problem(520, 512, 512);
+    std::string logged;
+    log::set_callback([](carat_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
+                      &logged, CARAT_LOG_WARN);
+    for (const std::string kernel : {"sm90_ws_bf16_bf16_bf16_nt_128x250x64_s4_c1x1_rm4", "gone_bf16_bf16_bf16_nt_1x1x1",
+                                     "v8_cluster_bf16_bf16_bf16_nt_128x128x64"}) {
+        TuningDb db;
+        db.add("of " + kernel, file({row(p, kernel)}), h200(), api::validate_problem);
+        logged.clear();
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(rank(p, h200(), "", SIZE_MAX, &db)->front().tuned, nullptr);
+        EXPECT_NE(logged.find("row 1 of the tuning database of " + kernel), std::string::npos) << logged;
+        EXPECT_EQ(logged.find("is ignored"), logged.rfind("is ignored"));
+    }
+    log::set_callback(nullptr, nullptr, CARAT_LOG_OFF);
+}
+
+TEST(Neighbours, AreConfigurationsThatTheRowHas) {
+    const Problem p = problem(4096, 4096, 4096);
+    const auto ranked = rank(p, h200());
+    const auto found = neighbours(ranked->front(), p, h200());
+    EXPECT_FALSE(found.empty());
+    for (const Candidate& one : found) {
+        EXPECT_NE(one.config, ranked->front().config);
+        EXPECT_TRUE(select(p, h200(), one.config.name()).ok()) << one.config.name();
+    }
+    const auto all = tuning_candidates(p, h200());
+    ASSERT_TRUE(all.ok());
+    EXPECT_GT(all->size(), ranked->size());
+    for (const Candidate& one : *all)
+        EXPECT_EQ(std::count_if(all->begin(), all->end(), [&](auto& c) { return c.config == one.config; }), 1);
+    EXPECT_TRUE(
+        std::is_sorted(all->begin(), all->end(), [](auto& x, auto& y) { return x.prediction.us < y.prediction.us; }));
+}
+
+}  // namespace
+}  // namespace carat
