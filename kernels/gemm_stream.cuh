@@ -160,7 +160,8 @@ struct GemmStream {
             if constexpr (kWarpsK > 1) add_up();
             if constexpr (kCluster > 1) stream.add_up_cluster();
             if (stream.rank == 0)
-                Staged::finish(params, scalars, tile_of(0), {0, tile.col, tile.batch}, largest, tile.col + tile.cols);
+                Staged::finish(params, scalars, tile_of(0), {0, tile.col, tile.batch}, largest,
+                               {params.m, tile.col + tile.cols});
             __syncthreads();  // before the next tile's sums
         }
         cp_async_wait_group<0>();

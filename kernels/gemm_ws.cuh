@@ -2,7 +2,9 @@
 // gemm_ws.cuh: the Hopper kernel of Carat: one warp-specialised, persistent kernel whose parts are slots.
 //   mainloop   mainloop/stages.cuh          a ring of stages; each operand by the copy engine or by threads; wgmma
 //              mainloop/cluster_split.cuh   parts of K in the blocks of a cluster, added up through their shared memory
+//              mainloop/split_in_l2.cuh     parts of K in any blocks, added up through L2
 //   scheduler  scheduler/raster_tiles.cuh   clusters of blocks over D in an order that suits L2
+//              scheduler/work_items.cuh     each tile of a block, or a part of its K
 //   epilogue   epilogue/fragment_box.cuh    what happens to an accumulator on its way to D
 //   store      store/boxes.cuh              through shared memory, in bulk or by threads
 // A producer warpgroup fills stages. The consumers multiply
@@ -17,6 +19,7 @@
 #include <epilogue/fetch_ahead.cuh>
 #include <mainloop/cluster_split.cuh>
 #include <mainloop/fetch_early.cuh>
+#include <mainloop/split_in_l2.cuh>
 #include <mainloop/stages.cuh>
 #include <ptx/dependent_launch.cuh>
 #include <scheduler/raster_tiles.cuh>
@@ -27,10 +30,10 @@ namespace carat_kernel {
 // A tile may have fewer rows than its wgmma (kBM, a multiple of 8), so that rows can be dealt evenly to all SMs where the
 // operands' bytes are the time: 6144 rows are 96 tiles of 64, but 128 of 48. The rest of the products is of whatever lies behind
 // the tile in shared memory, and is not stored.
-// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
-// kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
-// kBulkStore, kOnceA, kOnceB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
-// (epilogue/ops.cuh).
+// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK,
+// kSerialParts, kSeparateParts, kConsumers, kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128,
+// kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC, kBulkStore, kOnceA, kOnceB; kRowMajorA, kRowMajorB,
+// kRowMajorD; kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
     static constexpr int kRows = 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers);  // of wgmma
@@ -44,27 +47,29 @@ struct GemmWs {
     static_assert(Config::kBM % 64 == 0 || !Config::kBulkC, "C would come to boxes that nobody stores");
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
+    using Items = WorkItems<Config>;
+    using InL2 = SplitInL2<Config>;
     // A lone consumer and the producer have as many as a thread can name.
     static constexpr bool kSharesRegisters = Config::kConsumers > 1;
     // One a warp of each block that reads what this block loads.
     static constexpr int kReleases = (Config::kPingPong ? 1 : Config::kConsumers) * 4 * Place::kReaders;
 
-    static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
-                                   StepRange steps, const Place& place) {
+    static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const Items& items,
+                                   const Place& place) {
         if (!Ring::kByThreads && threadIdx.x != 0) return;
         RingPosition<Config::kStages> at;
-        for (int index = tiles.first(); index < tiles.count(); index += tiles.step()) {
-            const RasterTile tile = tiles.at(index);
+        for (int index = items.first(); index < items.count(); index += items.step()) {
+            const WorkItem item = items.at(index);
 #pragma unroll 1  // its 24 registers do not hold four turns at once
-            for (int step = 0; step < steps.count; ++step, at.advance()) {
+            for (int step = 0; step < item.steps.count; ++step, at.advance()) {
                 barrier_wait(stages.empty(at.stage), at.parity ^ 1);
-                fill_stage(params, stages, at.stage, tile, steps.first + step, place);
+                fill_stage(params, stages, at.stage, item.tile, item.steps.first + step, place);
             }
         }
     }
 
-    static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
-                                   int steps, const Place& place, const Scalars& scalars, int consumer) {
+    static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const Items& items,
+                                   const Place& place, const Scalars& scalars, int consumer) {
         const int row = Config::kPingPong ? 0 : consumer * 64 * Config::kTM;
         const auto release = [&](int stage) { release_stage<Config>(stages, stage, place); };
         // The other one's stages are all asked for. Not only for order: a wait for a phase that is two turns of the ring
@@ -75,15 +80,19 @@ struct GemmWs {
         RingPosition<Config::kStages> at;
         int parity = consumer == 0;  // the first turn has come before any arrival
         ComingC c = {stages.coming_c(consumer)};
-        for (int index = tiles.first(), turn = 0; index < tiles.count(); index += tiles.step(), ++turn) {
+        for (int index = items.first(), turn = 0; index < items.count(); index += items.step(), ++turn) {
             if (Config::kPingPong && turn % Config::kConsumers != consumer) {
-                at.skip(steps);
+                at.skip(items.steps(index).count);
                 continue;
             }
-            const RasterTile tile = tiles.at(index);
-            fetch_ahead<Config, 64 * Config::kTM>(params, scalars, tile.row + row, tile.col, tile.batch);
+            const WorkItem item = items.at(index);
+            const RasterTile& tile = item.tile;
+            const bool stores = InL2::stores(item);
+            if (stores) fetch_ahead<Config, 64 * Config::kTM>(params, scalars, tile.row + row, tile.col, tile.batch);
             const TileBias<Config> bias(params, tile.row + row, tile.col, tile.batch);
-            const auto ask_for_c = [&] { Boxes::ask_for_c(params, scalars, tile, row, c); };
+            const auto ask_for_c = [&] {
+                if (stores) Boxes::ask_for_c(params, scalars, tile, row, c);
+            };
             // Whose turn has yet to come has time to wait for its stores. Else the first products are worth more.
             const auto begun = [&] {
                 Boxes::lay_down(bias);
@@ -95,8 +104,10 @@ struct GemmWs {
                 parity ^= 1;
             }
             float accumulators[Config::kTM][Config::kBN / 2];
-            multiply_tile<Config>(accumulators, stages, at, steps, row, release, begun, pass_turn);
+            multiply_tile<Config>(accumulators, stages, at, item.steps.count, row, release, begun, pass_turn);
             Split::add_up(accumulators, stages.sums(0), place, consumer, c.tiles);
+            InL2::add_up(params, item, consumer, accumulators);
+            if (!stores) continue;
             Boxes::store_tile(params, scalars, accumulators, tile, row, c, owned_boxes<Split>(place));
             ++c.tiles;
         }
@@ -124,24 +135,23 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     }
     start_together<Config>();
     let_next_kernel_start();
-    const RasterTiles<Config> tiles(params.walk, place);
     // Not where alpha is yet to be read: A and B may be no operands then.
     if constexpr (!Config::kDeviceScalars && (Config::kOnceA || Config::kOnceB))
         if (threadIdx.x < Config::kFillThreads) {
             const int steps = step_count(params, load_scalars<Config>(params.epilogue));
-            fetch_early<Config>(params, tiles, part_of<Config::kClusterK>(steps, place.part));
+            fetch_early<Config>(params, WorkItems<Config>(params.walk, place, steps));
         }
     wait_for_kernels_before();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const StepRange steps = part_of<Config::kClusterK>(step_count(params, scalars), place.part);
+    const WorkItems<Config> items(params.walk, place, step_count(params, scalars));
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
         if constexpr (Kernel::kSharesRegisters) shrink_registers<Config::kProducerRegisters>();
-        Kernel::produce(params, stages, tiles, steps, place);
+        Kernel::produce(params, stages, items, place);
     } else {
         if constexpr (Kernel::kSharesRegisters) grow_registers<Config::kConsumerRegisters>();
-        Kernel::consume(params, stages, tiles, steps.count, place, scalars, consumer);
+        Kernel::consume(params, stages, items, place, scalars, consumer);
     }
     end_together<Config>();
 }

@@ -10,6 +10,11 @@
 
 namespace carat_kernel {
 
+// The first row and column of D that are not a tile's any more.
+struct TileEnd {
+    i64 row, col;
+};
+
 template <class Config>
 struct StagedTile {
     static constexpr bool kRows = Config::kRowMajorD;  // lines, contiguous in memory, are rows of D; else columns
@@ -40,13 +45,13 @@ struct StagedTile {
     // All threads, after a barrier. `where`: the tile's place in D.
     static __device__ void finish(const GemmParams& params, const Scalars& scalars, float* tile, const Tile& where,
                                   Largest<Config>& largest) {
-        finish(params, scalars, tile, where, largest, cols(params));
+        finish(params, scalars, tile, where, largest, {params.m, cols(params)});
     }
-    // Of its columns those before column `end` of D.
+    // What lies before a row and a column of D.
     static __device__ void finish(const GemmParams& params, const Scalars& scalars, float* tile, const Tile& where,
-                                  Largest<Config>& largest, i64 end) {
+                                  Largest<Config>& largest, const TileEnd& end) {
         if constexpr (kScaled) {
-            scale_rows(params, scalars, tile, where, largest);
+            scale_rows(params, scalars, tile, where, largest, end);
             __syncthreads();
         }
         const Strided& s = params.d_strides;
@@ -94,7 +99,7 @@ struct StagedTile {
     // Works the values of D out, the scale of each 128 columns of a row, and leaves the values divided by it in place of the
     // (first) accumulators. A warp takes 128 columns at a time, 4 a lane.
     static __device__ void scale_rows(const GemmParams& params, const Scalars& scalars, float* tile, const Tile& where,
-                                      Largest<Config>& largest) {
+                                      Largest<Config>& largest, const TileEnd& end) {
         constexpr int kPerRow = Config::kBN / kScaleCols, kEach = kScaleCols / 32;
         static_assert(Config::kBN % kScaleCols == 0, "a tile has whole blocks of columns under one scale");
         const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -102,7 +107,7 @@ struct StagedTile {
         for (int block = warp; block < Config::kBM * kPerRow; block += Config::kThreads / 32) {
             const int row = block / kPerRow, first = block % kPerRow * kScaleCols;
             const i64 i = where.row + row;
-            if (i >= params.m || where.col + first >= cols(params)) continue;
+            if (i >= end.row || where.col + first >= cols(params)) continue;
             float values[kEach] = {}, top = 0.0f;
 #pragma unroll
             for (int e = 0; e < kEach; ++e) {
@@ -138,11 +143,11 @@ struct StagedTile {
     // `first`: elements from D's begin to the tile's.
     template <int kRun>
     static __device__ void store(const GemmParams& params, const Scalars& scalars, const float* tile, const Tile& where,
-                                 i64 first, i64 end, Largest<Config>& largest) {
+                                 i64 first, const TileEnd& end, Largest<Config>& largest) {
         constexpr int kRuns = kLine / kRun;  // of a line
         const i64 line_step = kRows ? params.d_strides.row : params.d_strides.col;
-        const i64 lines = kRows ? params.m - where.row : end - where.col;
-        const i64 length = kRows ? end - where.col : params.m - where.row;
+        const i64 lines = kRows ? end.row - where.row : end.col - where.col;
+        const i64 length = kRows ? end.col - where.col : end.row - where.row;
 #pragma unroll 1
         for (int run = static_cast<int>(threadIdx.x); run < kLines * kRuns; run += Config::kThreads) {
             const int line = run / kRuns, along = run % kRuns * kRun;

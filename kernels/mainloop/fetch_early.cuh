@@ -7,7 +7,7 @@
 
 #include <mainloop/stages.cuh>
 #include <ptx/prefetch.cuh>
-#include <scheduler/raster_tiles.cuh>
+#include <scheduler/work_items.cuh>
 
 namespace carat_kernel {
 
@@ -24,18 +24,20 @@ __device__ void fetch_rows_early(const void* operand, i64 row_stride, i64 place,
         prefetch_run_to_l2(begin + 2 * row * row_stride, static_cast<unsigned>(bytes));
 }
 
-// The block's first tile, so many bytes of each row (params.early_bytes).
+// The block's first item, so many bytes of each row (params.early_bytes).
 template <class Config>
-__device__ void fetch_early(const BulkGemmParams& params, const RasterTiles<Config>& tiles, StepRange steps) {
-    if (tiles.first() >= tiles.count() || steps.count <= 0) return;
-    const RasterTile tile = tiles.at(tiles.first());
+__device__ void fetch_early(const BulkGemmParams& params, const WorkItems<Config>& items) {
+    if (items.first() >= items.count()) return;
+    const WorkItem item = items.at(items.first());
+    const RasterTile& tile = item.tile;
+    if (item.steps.count <= 0) return;
     if constexpr (Config::kOnceA && Config::kRowMajorA)
         fetch_rows_early<Config>(params.a, params.a_strides.row, tile.batch * params.a_strides.batch, tile.row,
-                                 Config::kBM, static_cast<int>(params.m), params.k, steps, params.early_bytes);
+                                 Config::kBM, static_cast<int>(params.m), params.k, item.steps, params.early_bytes);
     if constexpr (Config::kOnceB && !Config::kRowMajorB)
         fetch_rows_early<Config>(params.b, params.b_strides.col, tile.batch * params.b_strides.batch,
                                  static_cast<int>(source_column<Config>(params, tile.col, 0)), Config::kBN,
-                                 static_cast<int>(params.n), params.k, steps, params.early_bytes);
+                                 static_cast<int>(params.n), params.k, item.steps, params.early_bytes);
 }
 
 }  // namespace carat_kernel

@@ -176,17 +176,6 @@ __device__ inline int step_count(const GemmParams& params, const Scalars& scalar
     return static_cast<int>((depth_of(params, scalars) + kTileDepth - 1) / kTileDepth);
 }
 
-// Of the stages of a tile those of one of kParts blocks: as many in each as whole stages allow, in some none where there are few.
-struct StepRange {
-    int first, count;
-};
-template <int kParts>
-__device__ StepRange part_of(int steps, int part) {
-    if (kParts == 1) return {0, steps};
-    const int first = static_cast<int>(i64(steps) * part / kParts);
-    return {first, static_cast<int>(i64(steps) * (part + 1) / kParts) - first};
-}
-
 template <int kBlocks, int kElements>
 __device__ void clear(float (&accumulators)[kBlocks][kElements]) {
 #pragma unroll

@@ -68,6 +68,12 @@ struct TileWalk {
     int along_n;       // 1: lines are rows of tiles, steps go along N; 0: columns, along M
 };
 
+// Where the sums of parts of K come together in the caller's workspace (split_sums.h), if they do.
+struct SplitParams {
+    float* sums;
+    unsigned* turns;
+};
+
 // What kernels that copy in bulk take. The maps are set where Config has kBulkA, kBulkB, kBulkC and
 // kBulkStore.
 struct BulkGemmParams : GemmParams {
@@ -75,6 +81,7 @@ struct BulkGemmParams : GemmParams {
     BulkMap c_map, d_map;
     TileWalk walk;
     int early_bytes;  // of each row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
+    SplitParams split;
 };
 
 // Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple

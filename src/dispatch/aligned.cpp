@@ -46,7 +46,7 @@ size_t copy_bytes(const Problem& p, const Side& side) {
 class AlignedExecutable final : public Executable {
   public:
     AlignedExecutable(const Problem& problem, std::unique_ptr<Executable> executable, unsigned blocks)
-        : workspace_bytes_(align_workspace_bytes(problem)),
+        : copies_bytes_(align_workspace_bytes(problem)),
           scalars_on_device_(problem.epilogue.scalars_on_device != 0),
           reads_operands_(problem.k > 0),
           executable_(std::move(executable)) {
@@ -68,7 +68,7 @@ class AlignedExecutable final : public Executable {
         return {};
     }
 
-    size_t workspace_bytes() const override { return workspace_bytes_; }
+    size_t workspace_bytes() const override { return copies_bytes_ + executable_->workspace_bytes(); }
     KernelFacts facts() const override { return executable_->facts(); }
 
     // Where A and B are not read (K or alpha is 0) they may have no address, and there is nothing to copy.
@@ -76,6 +76,8 @@ class AlignedExecutable final : public Executable {
         if (!reads_operands_ || (!scalars_on_device_ && operands.alpha == 0) || module_ == nullptr)
             return executable_->execute(operands, stream);
         carat_operands moved = operands;
+        moved.workspace = static_cast<char*>(operands.workspace) + copies_bytes_;
+        moved.workspace_bytes = operands.workspace_bytes - copies_bytes_;
         carat_shared::AlignParams params = {};
         const uintptr_t begin = uintptr_t(round_up(int64_t(uintptr_t(operands.workspace)), int64_t(kCopyAlignment)));
         for (const Copy& copy : copies_) {
@@ -97,7 +99,7 @@ class AlignedExecutable final : public Executable {
         carat_shared::LinesToAlign lines;
     };
 
-    size_t workspace_bytes_;
+    size_t copies_bytes_;
     bool scalars_on_device_, reads_operands_;
     std::unique_ptr<Executable> executable_;
     std::vector<Copy> copies_;

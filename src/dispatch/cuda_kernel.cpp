@@ -109,6 +109,13 @@ bool is_bulk_address(const void* address) {
     return address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0;
 }
 
+// In bytes: of the workspace's parts, a line of L2 and what allocations are aligned to.
+constexpr size_t kPartAlignment = 256;
+
+size_t words_bytes(const WorkspaceUse& use) {
+    return size_t(round_up(int64_t(use.zeroed_words * sizeof(unsigned)), int64_t(kPartAlignment)));
+}
+
 class CudaExecutable final : public Executable {
   public:
     CudaExecutable(const Problem& problem, std::string name)
@@ -118,8 +125,14 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back(
-            {kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.early_bytes, {}, nullptr});
+        ways_.push_back({kernel.shape,
+                         kernel.parameters == "BulkGemmParams",
+                         kernel.walk,
+                         kernel.early_bytes,
+                         kernel.workspace,
+                         {},
+                         nullptr,
+                         {}});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -140,6 +153,18 @@ class CudaExecutable final : public Executable {
         return {};
     }
 
+    // What follows the way added last.
+    Status load_after(const cuda::Device& device, const std::vector<std::byte>& cubin, const cuda::LaunchShape& shape) {
+        CARAT_ASSIGN(auto module, device.module(cubin, shape.dynamic_shared_bytes, name_));
+        ways_.back().then.push_back({shape, std::move(module)});
+        return {};
+    }
+
+    size_t workspace_bytes() const override {
+        size_t bytes = 0;
+        for (const Way& way : ways_) bytes = std::max(bytes, way.workspace.bytes());
+        return bytes;
+    }
     KernelFacts facts() const override { return facts_; }
 
     Status execute(const carat_operands& operands, void* stream) const override {
@@ -153,11 +178,15 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes};
+            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes, {}};
             bind(params, operands);
+            if (way.workspace.sums_bytes > 0) CARAT_TRY(bind_workspace(params.split, way.workspace, operands, stream));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
             const PlacedMaps maps(way, operands, params);
-            return way.module->launch(way.shape, &params, bytes, stream, maps.all());
+            CARAT_TRY(way.module->launch(way.shape, &params, bytes, stream, maps.all()));
+            for (const Follower& follower : way.then)
+                CARAT_TRY(follower.module->launch(follower.shape, &params, bytes, stream));
+            return {};
         }
         return fail(CARAT_NOT_SUPPORTED, "kernel {} takes no operands at these addresses: please report it", name_);
     }
@@ -167,14 +196,30 @@ class CudaExecutable final : public Executable {
         const BulkOperand* operand;
         cuda::TensorMap encoded;
     };
+    struct Follower {
+        cuda::LaunchShape shape;
+        std::shared_ptr<const cuda::Module> module;
+    };
     struct Way {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
         int early_bytes;
+        WorkspaceUse workspace;
         std::vector<Map> maps;
         std::shared_ptr<const cuda::Module> module;
+        std::vector<Follower> then;
     };
+
+    // The words are zeroed on the stream before each launch, and not by the launch before: whatever is in the workspace, and
+    // however that one ended, the kernel finds them so. A captured graph has the fill as a node.
+    Status bind_workspace(shared::SplitParams& split, const WorkspaceUse& use, const carat_operands& operands,
+                          void* stream) const {
+        const uintptr_t begin = uintptr_t(round_up(int64_t(uintptr_t(operands.workspace)), int64_t(kPartAlignment)));
+        split.turns = reinterpret_cast<unsigned*>(begin);
+        split.sums = reinterpret_cast<float*>(begin + words_bytes(use));
+        return use.zeroed_words > 0 ? device_->fill_async(split.turns, 0, use.zeroed_words, stream) : Status();
+    }
 
     // Where the maps of a launch go: into its own copy of the parameters, as other threads may be launching, too.
     struct PlacedMaps {
@@ -209,6 +254,10 @@ class CudaExecutable final : public Executable {
 };
 
 }  // namespace
+
+size_t WorkspaceUse::bytes() const {
+    return sums_bytes == 0 ? 0 : kPartAlignment + words_bytes(*this) + sums_bytes;
+}
 
 std::vector<jit::Constant> epilogue_constants(const Problem& problem) {
     const carat_epilogue& e = problem.epilogue;
@@ -256,20 +305,29 @@ Result<std::unique_ptr<Executable>> prepare_cuda(const Problem& problem, const C
                     "kernel {} needs a CUDA context, but this one is for the CPU: create one with backend CUDA",
                     config.name());
     auto executable = std::make_unique<CudaExecutable>(problem, config.name());
-    for (const CudaKernel& kernel : kernels) {
+    const auto build = [&](const CudaKernel& kernel) -> Result<std::shared_ptr<const jit::Artifact>> {
         jit::Request request;
         request.name = config.name();
         request.main = jit::generate_main(kernel.config.value_or(config), kernel.constants, kernel.include,
                                           kernel.function, kernel.parameters);
         request.arch = runtime.target.arch();
         request.may_compile = runtime.may_compile;
-        CARAT_ASSIGN(const auto artifact, runtime.jit->build(request));
+        CARAT_ASSIGN(auto artifact, runtime.jit->build(request));
+        if (kernel.must_not_spill) CARAT_TRY(refuse_if_slow(config.name(), artifact->facts));
+        return artifact;
+    };
+    for (const CudaKernel& kernel : kernels) {
+        CARAT_ASSIGN(const auto artifact, build(kernel));
         KernelFacts facts = artifact->facts;
-        if (kernel.must_not_spill) CARAT_TRY(refuse_if_slow(config.name(), facts));
         facts.threads = int(kernel.shape.threads);
         facts.dynamic_shared_bytes = kernel.shape.dynamic_shared_bytes;
         executable->add(kernel, std::move(facts));
         if (runtime.device != nullptr) CARAT_TRY(executable->load(runtime.device, artifact->cubin, kernel.bulk));
+        for (const CudaKernel& follower : kernel.then) {
+            CARAT_ASSIGN(const auto next, build(follower));
+            if (runtime.device != nullptr)
+                CARAT_TRY(executable->load_after(*runtime.device, next->cubin, follower.shape));
+        }
     }
     return std::unique_ptr<Executable>(std::move(executable));
 }

@@ -32,6 +32,12 @@ struct BulkMaps {
 // than predicted, so that another configuration is to be taken.
 Status refuse_if_slow(const std::string& kernel, const KernelFacts& facts);
 
+// What a kernel keeps in the caller's workspace between its blocks (SplitParams): words that are 0 when it starts, and sums.
+struct WorkspaceUse {
+    size_t zeroed_words = 0, sums_bytes = 0;
+    size_t bytes() const;  // of a workspace at any address; 0: none is needed
+};
+
 struct CudaKernel {
     std::string include;                    // "ladder/v0_naive.cuh"
     std::string function;                   // "carat_kernel::v0_naive"
@@ -40,8 +46,10 @@ struct CudaKernel {
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
     carat_shared::TileWalk walk = {};
-    int early_bytes = 0;           // as in BulkGemmParams
-    bool must_not_spill = false;   // nor be serialised: see refuse_if_slow()
+    int early_bytes = 0;          // as in BulkGemmParams
+    bool must_not_spill = false;  // nor be serialised: see refuse_if_slow()
+    WorkspaceUse workspace;
+    std::vector<CudaKernel> then;  // launched after it, with the same parameters
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run
 };
 

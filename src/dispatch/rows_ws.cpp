@@ -5,6 +5,8 @@
 
 #include "dispatch/aligned.hpp"
 #include "dispatch/ladder.hpp"
+#include "dispatch/split_cost.hpp"
+#include "dispatch/split_k.hpp"
 #include "dispatch/swapped.hpp"
 #include "dispatch/wgmma_kernel.hpp"
 #include "dispatch/ws_cost.hpp"
@@ -38,9 +40,13 @@ Config kernel_config(Config c, const Problem& kernel_problem) {
     return c;
 }
 
+Prediction predict_kernel(const Problem& runs, const Config& c, const Target& target) {
+    return parts_in_l2(c) > 1 ? split_predict(runs, c, target) : ws_predict(runs, c, target);
+}
+
 Prediction predict(const Problem& p, const Config& c, const Target& target) {
     const Problem runs = kernel_problem(p, c);
-    Prediction prediction = ws_predict(runs, kernel_config(c, runs), target);
+    Prediction prediction = predict_kernel(runs, kernel_config(c, runs), target);
     if (c.aligned) prediction.us += align_us(p, target);
     return prediction;
 }
@@ -72,14 +78,16 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
     std::vector<Ranked> ranked;
     for (size_t i = 0; i < problems.size(); ++i) {
         const double before_us = all_forms[i].aligned ? align_us(p, target) : 0;
-        for (Config& config : ws_tilings(problems[i], target)) {
-            const double us = before_us + ws_predict(problems[i], config, target).us;
+        std::vector<Config> tilings = ws_tilings(problems[i], target);
+        for (Config& config : split_tilings(problems[i], tilings, target)) tilings.push_back(std::move(config));
+        for (Config& config : tilings) {
+            const double us = before_us + predict_kernel(problems[i], config, target).us;
             ranked.push_back({us, std::move(config), &all_forms[i], &problems[i]});
         }
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
     // Callers without a workspace shall have a choice, too.
-    const auto as_it_is = [](const Ranked& one) { return !one.form->aligned; };
+    const auto as_it_is = [](const Ranked& one) { return !one.form->aligned && parts_in_l2(one.config) == 1; };
     const auto kept_end = ranked.begin() + std::min(ranked.size(), kCandidates);
     if (std::none_of(ranked.begin(), kept_end, as_it_is)) {
         auto next = kept_end;
@@ -97,8 +105,14 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
     return configs;
 }
 
-// Any order of tiles, and any stages that fit.
+// Any order of tiles, and any stages that fit; K in any parts through L2.
 bool has_kernel(const Problem& p, const Config& config, const Target& target) {
+    if (config.split_form == SplitForm::serial || config.split_form == SplitForm::workspace) {
+        Config whole = config;
+        whole.split_k = 0, whole.split_form = SplitForm::none;
+        return config.split_k <= kMostPartsInL2 && can_split_in_l2(p, whole, config.split_form) &&
+               has_kernel(p, whole, target);
+    }
     if (config.strip == 0 || !ws_fits(p, config, target)) return false;
     for (Config known : ws_configs(p, target)) {
         known.strip = config.strip, known.stages = config.stages;
@@ -125,7 +139,10 @@ Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& conf
 }
 
 size_t workspace_bytes(const Problem& p, const Config& config) {
-    return config.aligned ? align_workspace_bytes(p) : 0;
+    const Problem runs = kernel_problem(p, config);
+    const Config of_kernel = kernel_config(config, runs);
+    return (config.aligned ? align_workspace_bytes(p) : 0) +
+           split_workspace(runs, of_kernel, ws_block(of_kernel)).bytes();
 }
 
 // Every tile, in every form, adds the products of an element of D in the order of K, 16 at a time.

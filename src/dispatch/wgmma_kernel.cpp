@@ -6,6 +6,7 @@
 #include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/runtime.hpp"
+#include "dispatch/split_k.hpp"
 #include "shared/cluster_split.h"
 #include "shared/tile_walk.h"
 
@@ -48,8 +49,18 @@ bool is_staged(const Problem& p) {
 int early_bytes(const Problem& p, const Config& config, bool of_a) {
     constexpr int64_t kBytes = 128 << 10, kLongBytes = 320 << 10, kFew = 32;
     const int rows = of_a ? config.bm : config.bn, others = of_a ? config.bn : config.bm;
-    const int64_t bytes = rows * p.k * 2 / parts_in_cluster(config);
+    const int64_t bytes = rows * p.k * 2 / (parts_in_cluster(config) * parts_in_l2(config));
     return others <= kFew && bytes >= kLongBytes ? int(kBytes / rows / kLineBytes * kLineBytes) : 0;
+}
+
+// Persistent blocks, but for parts that wait for each other: a block of these has one item, so that it waits for blocks with
+// lower numbers alone, which start first. A persistent one could wait for a block that has no place yet, as other kernels may
+// have the SMs, and two such kernels could wait for each other for ever.
+int64_t clusters_of_grid(const Config& config, const WgmmaFamily& family, const Target& target, int64_t clusters,
+                         int blocks) {
+    const bool persistent = family.specialized && serial_parts(config) == 1;
+    const int64_t most = persistent ? std::max(target.units / blocks, 1) : kMaxGridX;
+    return std::clamp<int64_t>(clusters * parts_in_l2(config), 1, most);
 }
 
 CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily& family, const WgmmaBlock& block,
@@ -59,7 +70,6 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     const int64_t batch = p.entries();
     const int64_t clusters =
         ceil_div(p.m, config.bm * cluster_m) * ceil_div(p.d_cols(), tile_cols(p, config) * cluster_n) * batch;
-    const int64_t most = family.specialized ? target.units / blocks : kMaxGridX;
     const int64_t stores = family.specialized ? store_bytes(p, config, block, maps.c.has_value())
                            : is_staged(p)     ? kBoxesBytes
                                               : 0;
@@ -70,7 +80,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     kernel.parameters = "BulkGemmParams";
     kernel.constants = epilogue_constants(p);
     kernel.shape.threads = unsigned(128 * (block.consumers + (family.specialized ? 1 : 0)));
-    kernel.shape.grid_x = unsigned(std::clamp<int64_t>(clusters, 1, std::max<int64_t>(most, 1)) * blocks);
+    kernel.shape.grid_x = unsigned(clusters_of_grid(config, family, target, clusters, blocks) * blocks);
     kernel.shape.cluster_x = unsigned(blocks);
     kernel.shape.dynamic_shared_bytes = unsigned(wgmma_shared_bytes(p, config, block, stores));
     kernel.shape.programmatic = family.production;
@@ -92,6 +102,8 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     number("kFillThreads", family.specialized ? 128 : 256);
     if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
     number("kClusterK", parts);
+    number("kSerialParts", serial_parts(config));
+    number("kSeparateParts", separate_parts(config));
     constant("kOnceA", text(once_a));
     constant("kOnceB", text(once_b && !once_a));
     if (once_a || once_b) kernel.early_bytes = early_bytes(p, config, once_a);
@@ -107,6 +119,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
         number("kConsumerRegisters", consumer);
     }
     kernel.must_not_spill = family.production;
+    kernel.workspace = split_workspace(p, config, block);
     if (maps.a || maps.b || maps.d) kernel.bulk = maps;
     return kernel;
 }
@@ -193,11 +206,16 @@ Substitute copied_by_threads(const Problem& p, const Config& config, const Wgmma
 Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& p, const Config& config, Runtime& runtime,
                                                   const WgmmaFamily& family, const WgmmaBlock& block) {
     std::vector<CudaKernel> kernels;
-    BulkMaps maps = bulk_maps(p, config, family.specialized);
+    const bool reduced = separate_parts(config) > 1;  // by a second kernel, which has the epilogue
+    const Problem products = reduced ? without_epilogue(p) : p;
+    BulkMaps maps = bulk_maps(p, config, family.specialized && !reduced);
     const bool bulk = maps.a && maps.b;
     if (bulk && family.production && config.bm % kStripRows == 0 && parts_in_cluster(config) == 1)
-        maps.c = residual_map(p);
-    if (bulk) kernels.push_back(make_kernel(p, config, family, block, runtime.target, maps));
+        maps.c = residual_map(products);
+    if (bulk) {
+        kernels.push_back(make_kernel(products, config, family, block, runtime.target, maps));
+        if (reduced) kernels.back().then.push_back(reduce_kernel(p, config, block, kernels.back().walk));
+    }
     const auto [other, other_block] = copied_by_threads(p, config, block);
     // Also for a C at an odd address: threads read it with registers that large tiles do not leave.
     const BulkMaps some = bulk_maps(p, other, family.specialized);

@@ -189,6 +189,41 @@ TEST(Select, AFullNameMustSuitTheProblem) {
     EXPECT_EQ(select(nt, ampere, "sm90_ws_bf16_bf16_bf16_nt_" + tile).status().code(), CARAT_NOT_SUPPORTED);
 }
 
+// K in 1 to 80 parts that come together through L2 can be had of any tile of a lone block that takes no turns.
+TEST(Select, PartsThroughL2AndTheirWorkspace) {
+    const std::string types = "sm90_ws_bf16_bf16_bf16_nt_";
+    const Problem p = problem(512, 512, 4096, CARAT_BF16);
+    const auto workspace = [&](const std::string& rest) {
+        const auto chosen = select(p, h200(), types + rest);
+        EXPECT_TRUE(chosen.ok()) << chosen.status().sentence();
+        return chosen.ok() ? workspace_bytes({chosen->row, chosen->config, {}}, p) : 0;
+    };
+    // 4 x 4 tiles of f32; of each a word for each of 8 warps; where both begin, and a workspace at any address: 256.
+    const size_t tiles = 4 * 4, tile = 128 * 128 * 4;
+    EXPECT_EQ(workspace("128x128x64_s4_c1x1_k1s_rm4"), 0u);
+    EXPECT_EQ(workspace("128x128x64_s4_c1x1_k1w_rm4"), 0u);
+    EXPECT_EQ(workspace("128x128x64_s4_c1x1_k7s_rm4"), 256 + 512 + tiles * tile);
+    EXPECT_EQ(workspace("128x128x64_s4_c1x1_k80s_rm4"), 256 + 512 + tiles * tile);
+    EXPECT_EQ(workspace("128x128x64_s4_c1x1_k7w_rm4"), 256 + 7 * tiles * tile);
+    for (const auto& [limit, fits] : {std::pair(256 + 511 + tiles * tile, false), {256 + 512 + tiles * tile, true}}) {
+        const Selection selection = consider(p, h200(), types + "128x128x64_s4_c1x1_k7s_rm4", limit);
+        EXPECT_EQ(selection.winner != nullptr, fits) << limit;
+    }
+    const auto code = [&](const std::string& rest) { return select(p, h200(), types + rest).status().code(); };
+    for (const char* rest : {"128x128x64_s4_c1x1_k81s_rm4", "128x128x64_s4_c2x1_k2s_rm4",
+                             "128x128x64_s4_c1x1_k2w_pp_rm4", "256x208x64_s3_c1x1_k2s_rm4"})
+        EXPECT_EQ(code(rest), CARAT_NOT_SUPPORTED) << rest;
+    EXPECT_EQ(code("256x208x64_s3_c1x1_k2w_rm4"), CARAT_SUCCESS);
+    EXPECT_EQ(kRowWs.batch_invariant(p, *Config::parse(types + "128x128x64_s4_c1x1_k7s_rm4")), false);
+    // Beside copies of the operands.
+    const Problem odd = problem(512, 512, 4097, CARAT_BF16);
+    const Config aligned = *Config::parse(types + "128x128x64_s4_c1x1_k7w_rm4_aligned");
+    ASSERT_TRUE(kRowWs.has(odd, aligned, h200()));
+    Config whole = aligned;
+    whole.split_k = 0, whole.split_form = SplitForm::none;
+    EXPECT_EQ(kRowWs.workspace_bytes(odd, aligned), kRowWs.workspace_bytes(odd, whole) + 256 + 7 * tiles * tile);
+}
+
 Problem with_numerics(Problem p, carat_numerics numerics) {
     p.numerics = numerics;
     return p;

@@ -31,7 +31,7 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 256};
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 256, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int64_t end,
                              int rows) {
         const auto map = [&](int rows_of_box) {

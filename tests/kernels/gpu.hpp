@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -54,10 +55,40 @@ class DeviceMemory {
     int64_t offset_ = 0;
 };
 
+struct Kernel {
+    const Row* row;
+    Config config;
+};
+
+// Candidates of the CUDA rows that take the problem: all of them, or one of each row, another one each `turn`.
+constexpr int kAllCandidates = -1;
+inline std::vector<Kernel> cuda_kernels(const Problem& problem, const Target& target, int turn = kAllCandidates) {
+    std::vector<Kernel> kernels;
+    for (const Row& row : registry()) {
+        Requirements requirements;
+        if (row.backend != CARAT_BACKEND_CUDA) continue;
+        row.require(problem, target, requirements);
+        if (!requirements.ok()) continue;
+        const std::vector<Config> configs = row.candidates(problem, target);
+        for (size_t i = 0; i < configs.size(); ++i)
+            if (turn == kAllCandidates || i == size_t(turn) % configs.size()) kernels.push_back({&row, configs[i]});
+    }
+    return kernels;
+}
+
+// What any of them needs of the workspace.
+inline size_t most_workspace(const Problem& problem, const Target& target) {
+    size_t most = 1;
+    for (const Kernel& kernel : cuda_kernels(problem, target))
+        if (kernel.row->workspace_bytes) most = std::max(most, kernel.row->workspace_bytes(problem, kernel.config));
+    return most;
+}
+
 // The operands of a case in device memory.
 class DeviceCase {
   public:
-    DeviceCase(const cuda::Device& device, const GemmCase& gemm)
+    // workspace_bytes: of kernels that are no candidates, whose workspaces are large enough anyway.
+    DeviceCase(const cuda::Device& device, const GemmCase& gemm, size_t workspace_bytes = 0)
         : device_(device),
           a_(device, gemm.a),
           b_(device, gemm.b),
@@ -67,8 +98,9 @@ class DeviceCase {
           out_scale_(device, gemm.out_scale),
           d_scales_(device, gemm.d_scales),
           small_(device, 3 * sizeof(float)),
-          workspace_bytes_(can_align(gemm.problem) ? align_workspace_bytes(gemm.problem) : 1),
+          workspace_bytes_(std::max(workspace_bytes, most_workspace(gemm.problem, device.target()))),
           workspace_(device, workspace_bytes_) {
+        EXPECT_TRUE(device.fill(workspace_.base(), 0xff, workspace_bytes_).ok());  // NaN, and no count of turns
         reset(gemm);
     }
 
@@ -110,27 +142,6 @@ class DeviceCase {
     size_t workspace_bytes_;
     DeviceMemory workspace_;
 };
-
-struct Kernel {
-    const Row* row;
-    Config config;
-};
-
-// Candidates of the CUDA rows that take the problem: all of them, or one of each row, another one each `turn`.
-constexpr int kAllCandidates = -1;
-inline std::vector<Kernel> cuda_kernels(const Problem& problem, const Target& target, int turn = kAllCandidates) {
-    std::vector<Kernel> kernels;
-    for (const Row& row : registry()) {
-        Requirements requirements;
-        if (row.backend != CARAT_BACKEND_CUDA) continue;
-        row.require(problem, target, requirements);
-        if (!requirements.ok()) continue;
-        const std::vector<Config> configs = row.candidates(problem, target);
-        for (size_t i = 0; i < configs.size(); ++i)
-            if (turn == kAllCandidates || i == size_t(turn) % configs.size()) kernels.push_back({&row, configs[i]});
-    }
-    return kernels;
-}
 
 // A kernel prepared for one problem.
 struct Ready {
@@ -191,6 +202,7 @@ class GpuTest : public testing::Test {
     static std::string run(const Executable& executable, const cuda::Device& device, const carat_operands& operands,
                            void* stream = nullptr) {
         const Watchdog watchdog;
+        if (executable.workspace_bytes() > operands.workspace_bytes) return "the test's workspace is too small";
         if (Status status = executable.execute(operands, stream); !status.ok()) return status.sentence();
         const Status status = device.stream_synchronize(stream);
         return status.ok() ? "" : status.sentence();
@@ -228,7 +240,10 @@ class GpuTest : public testing::Test {
     void run(Prepared& prepared) {
         GemmCase& gemm = *prepared.gemm;
         EXPECT_FALSE(prepared.kernels.empty()) << "no row takes " << gemm.text();
-        const DeviceCase memory(*device_, gemm);
+        size_t workspace_bytes = 0;
+        for (const Ready& ready : prepared.kernels)
+            workspace_bytes = std::max(workspace_bytes, ready.executable->workspace_bytes());
+        const DeviceCase memory(*device_, gemm, workspace_bytes);
         for (const Ready& ready : prepared.kernels) {
             gemm.clear_d();
             memory.reset(gemm);
@@ -239,7 +254,7 @@ class GpuTest : public testing::Test {
     // Runs a case `repeats` times, D overwritten with canaries between; the bits of D, the same each time.
     void expect_same_bits(const Ready& ready, GemmCase& gemm, int repeats, std::vector<std::byte>& bits, float& amax) {
         const std::string name = ready.kernel.config.name();
-        const DeviceCase memory(*device_, gemm);
+        const DeviceCase memory(*device_, gemm, ready.executable->workspace_bytes());
         for (int repeat = 0; repeat < repeats; ++repeat) {
             gemm.clear_d();
             memory.reset(gemm);

@@ -85,6 +85,12 @@ class GpuWs : public GpuTest {
     }
 };
 
+// Bits of D of a case that has run.
+std::vector<std::byte> fetched_bits(const DeviceCase& memory, GemmCase& gemm) {
+    memory.fetch(gemm);
+    return gemm.d.elements();
+}
+
 // In pieces, since compiling takes most of the time and processes share the cases.
 constexpr int kPieces = 24;
 class GpuWsTiles : public GpuWs, public testing::WithParamInterface<int> {};
@@ -144,6 +150,145 @@ TEST_F(GpuWs, PartsOfKInACluster) {
         }
     EXPECT_GE(specs.size(), 6u);
     expect_right(specs);
+}
+
+// K in parts that come together through L2, both forms.
+class GpuWsSplit : public GpuWs {
+  protected:
+    static constexpr int kParts[] = {1, 2, 3, 7, 16, 80};
+
+    // Some tiles of a problem, in so many parts.
+    std::vector<Kernel> split(const Problem& p, int parts) const {
+        std::vector<Kernel> found;
+        for (Config c : ws_configs(p, runtime_.target))
+            for (const SplitForm form : {SplitForm::serial, SplitForm::workspace}) {
+                const bool some = (c.bm == 64 && c.bn == 32) || (c.bm == 128 && (c.bn == 128 || c.bn == 256)) ||
+                                  (c.bm == 256 && c.bn == 128) || (c.bm == 192 && c.bn == 128);
+                Config one = c;
+                one.split_k = parts, one.split_form = form;
+                if (some && c.split_k == 0 && kRowWs.has(p, one, runtime_.target)) found.push_back({&kRowWs, one});
+            }
+        return found;
+    }
+
+    void add(std::vector<CaseSpec>& specs, const Problem& p, int parts) const {
+        const std::vector<Kernel> kernels = split(p, parts);
+        EXPECT_FALSE(kernels.empty()) << describe(p);
+        specs.push_back({p, Data::integers, 1, p.has_c() ? 2.0 : 0.0, Place::aligned, kAllCandidates, kernels});
+    }
+};
+
+TEST_F(GpuWsSplit, AnyNumberOfPartsOfAnyK) {
+    std::vector<CaseSpec> specs;
+    for (const int parts : kParts)
+        for (const int64_t k : {0, 8, 64, 1000})
+            for (const auto& [m, n] : {std::pair<int64_t, int64_t>{40, 24}, {300, 280}, {1500, 1304}}) {
+                const size_t turn = specs.size();
+                Problem p = make_problem(kTypes[turn % 3], m, n, k, "nt", turn % 4 != 3);
+                set_pitch(p, Pitch::eights);
+                add(specs, p, parts);
+            }
+    expect_right(specs);
+}
+
+TEST_F(GpuWsSplit, EveryEpilogue) {
+    std::vector<CaseSpec> specs;
+    for (const int parts : {2, 5})
+        for (const carat_gate gate : {CARAT_GATE_NONE, CARAT_GATE_INTERLEAVED, CARAT_GATE_SPLIT}) {
+            Problem p = make_problem(kBf16, 300, 512, 1000, "nt");
+            p.epilogue.gate = gate, p.epilogue.activation = CARAT_ACT_RELU;
+            if (gate == CARAT_GATE_NONE) add_c(p, CARAT_F32);
+            add_bias(p, CARAT_BIAS_N);
+            p.epilogue.amax = 1, p.epilogue.scalars_on_device = 1;
+            add(specs, p, parts);
+            Problem scaled = make_problem({CARAT_BF16, CARAT_E4M3}, 300, 512, 1000, "nt");
+            scaled.epilogue.gate = gate;
+            scaled.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+            add(specs, scaled, parts);
+        }
+    expect_right(specs);
+}
+
+TEST_F(GpuWsSplit, SwappedAndAlignedOperandsAndBatches) {
+    std::vector<CaseSpec> specs;
+    for (const char* layout : kLayouts) {
+        Problem p = make_problem(kBf16, 301, 137, 1030, layout);
+        set_pitch(p, specs.size() % 2 ? Pitch::odd : Pitch::eights);
+        if (specs.size() % 2) set_batch(p, 3, 5);
+        const bool aligned = can_align(p);
+        const Problem copies = aligned ? align_operands(p) : p, other = swap_operands(copies);
+        std::vector<Kernel> kernels;
+        for (Kernel kernel : split(copies, 3)) {
+            kernel.config.aligned = aligned;
+            kernels.push_back(kernel);
+        }
+        for (Kernel kernel : split(other, 3)) {
+            kernel.config = swapped(kernel.config, p);
+            kernel.config.aligned = aligned;
+            kernels.push_back(kernel);
+        }
+        EXPECT_FALSE(kernels.empty());
+        for (const Kernel& kernel : kernels)
+            EXPECT_TRUE(kRowWs.has(p, kernel.config, runtime_.target)) << kernel.config.name();
+        for (const Place place : {Place::aligned, Place::one_off})
+            specs.push_back({p, Data::integers, 1, 0, place, kAllCandidates, kernels});
+    }
+    expect_right(specs);
+}
+
+TEST_F(GpuWsSplit, TheSameBits50TimesAndInReplayedGraphs) {
+    Problem p = make_problem({CARAT_F16, CARAT_F32}, 700, 520, 4104, "nt");
+    p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.amax = 1;
+    for (const Ready& ready : make_ready(split(p, 7), p, runtime_)) {
+        GemmCase gemm(p, Data::normal, 7, 1, 0, Place::aligned);
+        std::vector<std::byte> bits;
+        float amax = 0;
+        expect_same_bits(ready, gemm, 50, bits, amax);
+        const Watchdog watchdog;
+        const DeviceCase memory(*device_, gemm, ready.executable->workspace_bytes());
+        auto stream = device_->stream_create();
+        ASSERT_TRUE(stream.ok()) << stream.status().sentence();
+        ASSERT_TRUE(device_->graph_begin(*stream).ok());
+        EXPECT_TRUE(ready.executable->execute(memory.operands(gemm), *stream).ok());
+        auto graph = device_->graph_end(*stream);
+        ASSERT_TRUE(graph.ok()) << graph.status().sentence();
+        for (int replay = 0; replay < 2; ++replay) {
+            gemm.clear_d();
+            memory.reset(gemm);
+            ASSERT_TRUE((*graph)->launch(*stream).ok());
+            memory.fetch(gemm);
+            EXPECT_TRUE(bits == gemm.d.elements()) << ready.kernel.config.name() << ", replay " << replay;
+        }
+        device_->stream_destroy(*stream);
+    }
+}
+
+// Many items on two streams at once: no block may wait for one that finds no place.
+TEST_F(GpuWsSplit, TwoStreamsThatFillTheGpu) {
+    const Problem p = make_problem(kBf16, 2048, 2048, 2048, "nt");
+    std::vector<Kernel> one;
+    for (const Kernel& kernel : split(p, 7))
+        if (kernel.config.split_form == SplitForm::serial && kernel.config.bn == 128) one.push_back(kernel);
+    ASSERT_FALSE(one.empty());
+    const Ready ready = std::move(make_ready({one[0]}, p, runtime_).at(0));
+    const Watchdog watchdog;
+    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+    std::vector<std::unique_ptr<DeviceCase>> memory;
+    std::vector<void*> streams;
+    for (int i = 0; i < 2; ++i) {
+        memory.push_back(std::make_unique<DeviceCase>(*device_, gemm, ready.executable->workspace_bytes()));
+        auto stream = device_->stream_create();
+        ASSERT_TRUE(stream.ok()) << stream.status().sentence();
+        streams.push_back(*stream);
+    }
+    for (int i = 0; i < 100; ++i)
+        ASSERT_TRUE(ready.executable->execute(memory[size_t(i % 2)]->operands(gemm), streams[size_t(i % 2)]).ok());
+    for (void* stream : streams) {
+        EXPECT_TRUE(device_->stream_synchronize(stream).ok());
+        device_->stream_destroy(stream);
+    }
+    EXPECT_TRUE(fetched_bits(*memory[0], gemm) == fetched_bits(*memory[1], gemm));
+    EXPECT_EQ(gemm.verify(0), "");
 }
 
 // Tiles of fewer rows than their products have, of every number that is a multiple of 8 in turn, with and without K in parts.
@@ -223,12 +368,6 @@ TEST_F(GpuWs, ClustersOfFourWalkOverManyTiles) {
         }
     EXPECT_GE(kernels.size(), 16u);
     expect_right({{p, Data::integers, 1, 0, Place::aligned, kAllCandidates, kernels}});
-}
-
-// Bits of D of a case that has run.
-std::vector<std::byte> fetched_bits(const DeviceCase& memory, GemmCase& gemm) {
-    memory.fetch(gemm);
-    return gemm.d.elements();
 }
 
 // Kernels of different shapes share the SMs: what one leaves in shared memory or in barriers must not reach another.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/split_k.hpp"
+
+#include <algorithm>
+
+#include "dispatch/ladder.hpp"
+#include "dispatch/ws_tiles.hpp"
+#include "shared/split_sums.h"
+
+namespace carat {
+namespace {
+
+// Columns of D of a block of the second kernel: those of a computed scale, else few, for many blocks.
+int reduced_cols(const Problem& p, const Config& config) {
+    if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128) return 128;
+    return tile_cols(p, config) % 32 == 0 ? 32 : 16;
+}
+
+int strips_of(const WgmmaBlock& block) {
+    return block.consumers * block.strips;
+}
+
+}  // namespace
+
+int serial_parts(const Config& config) {
+    return config.split_form == SplitForm::serial ? config.split_k : 1;
+}
+int separate_parts(const Config& config) {
+    return config.split_form == SplitForm::workspace ? config.split_k : 1;
+}
+int parts_in_l2(const Config& config) {
+    return serial_parts(config) * separate_parts(config);
+}
+
+bool can_split_in_l2(const Problem& p, const Config& c, SplitForm form) {
+    constexpr int kMostSerialAccumulators = 192;  // 208 leave no registers for the sums on their way: 8 bytes spill
+    const BulkMaps maps = bulk_maps(p, c, false);
+    if (form == SplitForm::serial && ws_block(c).strips * c.bn / 2 > kMostSerialAccumulators) return false;
+    const bool brought = (maps.a && maps.b) || p.k == 0;  // of no K there is nothing to bring, and nothing to split
+    return c.split_k == 0 && !c.pingpong && c.cluster_m * c.cluster_n == 1 && brought &&
+           ws_clusters(p, c) <= INT32_MAX / kMostPartsInL2;
+}
+
+WorkspaceUse split_workspace(const Problem& p, const Config& config, const WgmmaBlock& block) {
+    const size_t tiles = size_t(ws_clusters(p, config));
+    const size_t slot = size_t(carat_shared::slot_quads(strips_of(block), config.bn)) * 4 * sizeof(float);
+    WorkspaceUse use;
+    if (parts_in_l2(config) == 1 || tiles == 0 || p.k == 0) return use;
+    use.zeroed_words = serial_parts(config) > 1 ? tiles * size_t(carat_shared::turns_of_tile(block.consumers)) : 0;
+    use.sums_bytes = tiles * size_t(separate_parts(config)) * slot;
+    return use;
+}
+
+Problem without_epilogue(const Problem& p) {
+    Problem plain = p;
+    plain.c = {};
+    plain.epilogue = {};
+    plain.epilogue.gate = p.epilogue.gate;  // which columns of B a tile has
+    plain.epilogue.scalars_on_device = p.epilogue.scalars_on_device;
+    return plain;
+}
+
+CudaKernel reduce_kernel(const Problem& p, const Config& config, const WgmmaBlock& block,
+                         const carat_shared::TileWalk& walk) {
+    Config of_block = rung_config("reduce_splits", p, kStripRows, reduced_cols(p, config), 0);
+    const int parts_of_d = p.epilogue.gate == CARAT_GATE_NONE ? 1 : 2, cols = parts_of_d * of_block.bn;
+    CudaKernel kernel;
+    kernel.include = "reduce_splits.cuh";
+    kernel.function = "carat_kernel::reduce_splits";
+    kernel.parameters = "BulkGemmParams";
+    kernel.constants = epilogue_constants(p);
+    const auto number = [&](const char* name, int value) {
+        kernel.constants.emplace_back(name, std::to_string(value));
+    };
+    number("kThreads", carat_shared::kStripThreads);
+    number("kMinBlocks", 1);
+    number("kTileM", config.bm);
+    number("kTileN", config.bn);
+    number("kStrips", strips_of(block));
+    number("kSeparateParts", separate_parts(config));
+    kernel.walk = walk;
+    kernel.shape.threads = carat_shared::kStripThreads;
+    const int64_t blocks = int64_t(walk.count) * strips_of(block) * (tile_cols(p, config) / of_block.bn);
+    kernel.shape.grid_x = unsigned(std::max<int64_t>(blocks, 1));
+    kernel.shape.programmatic = true;
+    // kBytes of StagedTile (kernels/epilogue/staged_tile.cuh).
+    const int floats = p.d.order == CARAT_ROW_MAJOR ? (cols + 8) * kStripRows : (kStripRows + 4) * cols;
+    kernel.shape.dynamic_shared_bytes = unsigned(floats * 4);
+    kernel.config = std::move(of_block);
+    kernel.must_not_spill = true;
+    return kernel;
+}
+
+}  // namespace carat

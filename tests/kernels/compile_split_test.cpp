@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper kernel with K in parts that come together through L2, without a GPU: what it compiles to, and its workspace.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "dispatch/registry.hpp"
+#include "dispatch/rows_ws.hpp"
+#include "dispatch/runtime.hpp"
+#include "dispatch/ws_tiles.hpp"
+#include "jit/jit.hpp"
+#include "kernels/problems.hpp"
+
+namespace carat::test {
+namespace {
+
+// In parts through L2, in forms and numbers that change with the tile.
+TEST(SplitCompile, BothFormsFitWithoutSpills) {
+    if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+    Runtime runtime;
+    runtime.target = *find_gpu("h200");
+    runtime.jit = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
+    const Problem plain = make_problem(kBf16, 512, 512, 4096, "nt");
+    Problem gated = plain, with_c = plain, scaled = make_problem({CARAT_BF16, CARAT_E4M3}, 512, 512, 4096, "nt");
+    gated.epilogue.gate = CARAT_GATE_SPLIT, gated.epilogue.activation = CARAT_ACT_SILU;
+    add_c(with_c), add_bias(with_c, CARAT_BIAS_N);
+    scaled.epilogue.out_scale = CARAT_OUT_SCALE_COMPUTED_1X128;
+    size_t turn = 0;
+    for (const Problem& p : {plain, gated, with_c, scaled})
+        for (Config c : ws_configs(p, runtime.target)) {
+            const bool some =
+                (c.bm == 64 && c.bn == 256) || (c.bm == 128 && c.bn == 256) || (c.bm == 256 && c.bn == 192);
+            c.split_k = std::array{2, 3, 7, 80}[turn % 4];
+            c.split_form = turn % 2 ? SplitForm::serial : SplitForm::workspace;
+            if (!some || !kRowWs.has(p, c, runtime.target)) continue;
+            ++turn;
+            const auto executable = kRowWs.prepare(p, c, runtime);
+            ASSERT_TRUE(executable.ok()) << executable.status().sentence();  // one that spills is refused
+            EXPECT_EQ((*executable)->workspace_bytes(), kRowWs.workspace_bytes(p, c));
+        }
+    EXPECT_GE(turn, 6u);
+}
+
+}  // namespace
+}  // namespace carat::test
