@@ -102,7 +102,7 @@ class Descent {
             const double after = value == before ? best_ : evaluate();
             // Less is noise, and a parameter that the samples say nothing of stays where it is.
             constexpr double kLeast = 1e-4;
-            if (after > best_ * (1 - kLeast)) {
+            if (!(after < best_ * (1 - kLeast))) {
                 value = before;
                 break;
             }

@@ -37,6 +37,6 @@ struct PredictionError {
 PredictionError prediction_error(std::span<const Sample> samples, const Target& target);
 
 // The parameters near the target's that predict the samples best, after at most so many evaluations of all of them.
-CostParameters fit_cost(std::span<const Sample> samples, Target target, int evaluations = 600);
+CostParameters fit_cost(std::span<const Sample> samples, Target target, int evaluations = 2000);
 
 }  // namespace carat
