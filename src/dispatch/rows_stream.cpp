@@ -49,7 +49,8 @@ constexpr Shape kShapes[] = {{32, 16, 1}, {16, 16, 1}, {32, 8, 2}, {32, 4, 4}, {
 // Lines of B run along its columns, 64 for a warp.
 constexpr Shape kShapesAcross[] = {{64, 8, 1}, {64, 4, 2}, {64, 2, 4}, {64, 1, 8}};
 constexpr int kMostStages = 8;
-constexpr int64_t kRingBytes = 160 << 10;  // 96 to 128 KB of B on their way
+// 64 KB of B on their way: with 96 to 128 an H200 took as long, and 0.5 us more where a kernel takes 10.
+constexpr int64_t kRingBytes = 96 << 10;
 
 std::span<const Shape> shapes(const Problem& p) {
     if (p.b.order == CARAT_ROW_MAJOR) return kShapesAcross;
@@ -173,9 +174,10 @@ double speed(double bytes) {
     return std::min(0.95 + (bytes / kKb - 32) / 32 * 0.05, 1.0);
 }
 
-// Assumed, to be measured: the end of a block's last tile (sums through shared memory, epilogue), and what shows of that of
-// the others, behind which loads go on. A cluster's launch and barriers: as measured for sm90_ws.
-constexpr double kEndUs = 0.3, kTileUs = 0.05, kClusterUs = 1.07;
+// Measured on an H200: the end of a block's last tile (sums through shared memory, epilogue), and what shows of that of the
+// others, behind which loads go on; how much longer than a read of B the stream takes with 8 and with 16 rows of A beside it.
+// A cluster's launch and barriers: as for sm90_ws.
+constexpr double kEndUs = 0.7, kTileUs = 0.15, kClusterUs = 1.07, kStream8 = 1.05, kStream16 = 1.15;
 
 Prediction predict_kernel(const Problem& p, const Config& config, const Target& target) {
     const Shape shape = shape_of(p, config);
@@ -191,8 +193,9 @@ Prediction predict_kernel(const Problem& p, const Config& config, const Target& 
     const double ahead = std::min(config.stages - 0.5, tiles * steps);
     const double on_their_way = ahead * double(config.tn / 8 * warps_of(shape) * kSlotBytesOfWarp);
     const double fills = filled * (p.k == 0 ? 1 : whole_steps);
-    const double memory = target.launch_us + (floor.memory_us - target.launch_us) * std::max(longest / even, 1.0) /
-                                                 speed(on_their_way * fills);
+    const double memory = target.launch_us + (floor.memory_us - target.launch_us) *
+                                                 (config.bm <= 8 ? kStream8 : kStream16) *
+                                                 std::max(longest / even, 1.0) / speed(on_their_way * fills);
     const double around = kEndUs + kTileUs * (tiles - 1) + (cluster > 1 ? kClusterUs : 0);
     // Each tile reads all of A again, from L2 at worst.
     const double l2_bytes = (longest * parts(p) + tiles * double(p.m)) * double(p.k) * 2 * runs;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dispatch/bulk_map.hpp"
+#include "dispatch/decode_cost.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/ws_tiles.hpp"
 
@@ -66,6 +67,8 @@ double together(double clocked, double powered) {
 }  // namespace
 
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
+    if (is_decode(p) && p.a.order == CARAT_ROW_MAJOR && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
+        return decode_predict(p, c, target);
     constexpr double kStartUs = 0.2, kClusterUs = 1.07, kStepClk = 24, kL2BytesPerUs = 18.5e6;
     const Floor floor = floor_of(p, target, p.has_c());
     const int blocks = ws_cluster_blocks(c);
