@@ -61,6 +61,8 @@ struct GemmWs {
                 fill_stage(params, stages, at.stage, tile, steps.first + step, place);
             }
         }
+        // Not sooner: its blocks would take from memory what this one's are waiting for.
+        let_next_kernel_start();
     }
 
     static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
@@ -123,7 +125,6 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
         if (Config::kBulkStore) bulk_prefetch(params.d_map);
     }
     start_together<Config>();
-    let_next_kernel_start();
     const RasterTiles<Config> tiles(params.walk, place);
     // Not where alpha is yet to be read: A and B may be no operands then.
     if constexpr (!Config::kDeviceScalars && (Config::kOnceA || Config::kOnceB))

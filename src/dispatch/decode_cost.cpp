@@ -22,6 +22,7 @@ constexpr double kUneven = 0.21;     // how much of an uneven share of the rows 
 constexpr double kAgain = 0.2;       // of the time of A's bytes, for each further time that they are read
 constexpr double kExchangeUs = 2.4;  // of the partial sums of 64 x 64 of a consumer, all but the block's own
 constexpr double kDrainUs = 0.18;    // of 64 columns of a box that is not whole and leaves by threads
+constexpr double kBesideUs = 0.8;    // less, where the next kernel's blocks find room beside
 constexpr double kClock = 1.28;      // of a stream from memory over that of the sustained rate
 constexpr int64_t kMostCols = 256;
 
@@ -62,7 +63,8 @@ Prediction decode_predict(const Problem& p, const Config& c, const Target& targe
     const double drain_us = c.bm % kStripRows != 0 ? kDrainUs * c.bn / 64 : 0;
     const double around_us = kStartUs + kTileUs * (tiles - 1) + (blocks > 1 ? kClusterUs : 0) +
                              (c.cluster_m > 1 ? kSharedBUs : 0) + exchange_us + drain_us;
-    return {both_us + around_us, stream_us >= steps_us ? "memory" : "the steps of its mainloop"};
+    const double beside_us = blocks_of_sm(p, c, ws_block(c), target) == 2 ? kBesideUs : 0;
+    return {both_us + around_us - beside_us, stream_us >= steps_us ? "memory" : "the steps of its mainloop"};
 }
 
 }  // namespace carat

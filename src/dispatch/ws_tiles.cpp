@@ -54,12 +54,13 @@ bool brings_c(const Problem& p, const Config& c) {
 }
 
 // As many as fit, or none.
-int stages_of(const Problem& p, Config config, const Target& target) {
+int stages_of(const Problem& p, Config config, int64_t shared_bytes) {
     const WgmmaBlock block = ws_block(config);
-    config.stages = 0;
-    const int64_t rest = wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
-    config.stages = 1;
-    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
+    const auto bytes_of = [&](int stages) {
+        config.stages = stages;
+        return wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
+    };
+    const int64_t fit = (shared_bytes - bytes_of(0)) / (bytes_of(1) - bytes_of(0));
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -147,7 +148,7 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
     Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
-    c.stages = stages_of(p, c, target);
+    c.stages = stages_of(p, c, target.shared_bytes_per_block);
     return c;
 }
 
@@ -166,7 +167,13 @@ constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6},
                                  {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
 
 void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
-    c.stages = stages_of(p, c, target);
+    // In half of an SM's shared memory where that is enough for what must be on its way, for the next kernel's sake.
+    constexpr int64_t kOnItsWay = 60 << 10;
+    constexpr int kFewStages = 4;
+    c.stages = stages_of(p, c, half_of_shared(target));
+    if (c.stages < kFewStages || c.stages * c.bm * kStageDepth * 2 < kOnItsWay ||
+        blocks_of_sm(p, c, ws_block(c), target) == 1)
+        c.stages = stages_of(p, c, target.shared_bytes_per_block);
     if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
         configs.push_back(std::move(c));
 }
