@@ -98,9 +98,10 @@ template <class Config, class Ring, class Tile>
 __device__ unsigned bulk_bytes(const BulkGemmParams& params, const Tile& tile) {
     int bytes = 0;
     if constexpr (Config::kBulkA)
-        bytes += Ring::TileA::template bytes<1>(static_cast<int>(tile.row), static_cast<int>(params.m));
+        bytes +=
+            Ring::TileA::template bytes<Config::kClusterN, 1>(static_cast<int>(tile.row), static_cast<int>(params.m));
     if constexpr (Config::kBulkB)
-        bytes += Ring::TileB::template bytes<kPiecesOfB<Config>>(
+        bytes += Ring::TileB::template bytes<Config::kClusterM, kPiecesOfB<Config>>(
             static_cast<int>(source_column<Config>(params, tile.col, 0)), static_cast<int>(params.n));
     return static_cast<unsigned>(bytes);
 }

@@ -51,7 +51,8 @@ std::vector<Config> forms(const Problem& p) {
     std::vector<Config> forms(1);
     if (can_align(p)) forms.emplace_back().aligned = true;
     if (!can_swap(p)) return forms;
-    // Few rows belong on the side of wgmma that goes in eights; the other is in 64s.
+    // Few rows, or columns, belong on the side of wgmma that goes in eights; the other one goes in 64s.
+    if (is_decode(p)) return forms;
     if (is_decode(swap_operands(p))) {
         for (Config& form : forms) form.swapped = true;
         return forms;

@@ -153,8 +153,9 @@ BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     if (takes_bulk(map_a(rows_a))) maps.a = map_a(rows_a);
     if (takes_bulk(map_b(rows_b))) maps.b = map_b(rows_b);
     // As kEnds of kernels/mainloop/operand_tile.cuh.
-    if (maps.a && p.a.order == CARAT_ROW_MAJOR && p.m % rows_a != 0) maps.a_last = map_a(int(p.m % rows_a));
-    if (maps.b && p.b.order == CARAT_COL_MAJOR && p.epilogue.gate != CARAT_GATE_SPLIT && p.n % rows_b != 0)
+    if (maps.a && p.a.order == CARAT_ROW_MAJOR && parts_of_a(config) == 1 && p.m % rows_a != 0)
+        maps.a_last = map_a(int(p.m % rows_a));
+    if (maps.b && p.b.order == CARAT_COL_MAJOR && parts_of_b(p, config) == 1 && p.n % rows_b != 0)
         maps.b_last = map_b(int(p.n % rows_b));
     if (stores) maps.d = store_map(p);
     return maps;

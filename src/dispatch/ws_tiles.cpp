@@ -181,7 +181,7 @@ void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Co
 // Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all
 // columns of D in one tile, or in two, for B is read for each tile of A.
 void add_even(const Problem& p, const Target& target, std::vector<Config>& configs) {
-    if (p.d_cols() > kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
+    if (p.epilogue.gate != CARAT_GATE_NONE || p.d_cols() > kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
     const int64_t steps = ceil_div(p.k, kStageDepth);
     for (int64_t across = 1; across <= 2; ++across) {
         const int cols = int(ceil_div(ceil_div(p.d_cols(), across), 16) * 16);
