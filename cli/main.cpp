@@ -93,7 +93,8 @@ int main(int argc, char** argv) {
     for (const auto& [sub, command] : commands)
         if (sub->parsed()) return run_command(command);
     complain(
-        "a subcommand is missing: demo, run, bench, tune, ladder, explain, list, models, doctor, prepare, pack or cache (see "
+        "a subcommand is missing: demo, run, bench, tune, ladder, explain, list, models, doctor, prepare, pack or "
+        "cache (see "
         "`carat "
         "--help`)");
     return kUsage;

@@ -28,12 +28,12 @@ struct OperandTile {
     static constexpr bool kEnds = kKMajor&& kParts* kPieces == 1;
 
     // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
-    // operand; for this block or, of several parts, for every block of the cluster in `mask`. kOnce: nobody reads it again.
+    // operand; for this block or, of several parts, for every block of the cluster in `mask`. once: nobody reads it again.
     // end: the operand's rows. Of a part that they end in the rows that there are are brought, by a map of their own: the copy
     // engine takes 5 clocks and more for a row outside of an operand, and 270 for a box that has one.
-    template <int kParts, bool kOnce = false, int kPieces>
+    template <int kParts, int kPieces>
     __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces],
-                                int end, int k, int batch, int part, unsigned short mask) {
+                                int end, int k, int batch, int part, unsigned short mask, bool once = false) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
         constexpr int kBoxRows = kKMajor ? kPartRows : 64;
         static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
@@ -49,7 +49,8 @@ struct OperandTile {
                 const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
                 const int x = kKMajor ? k : row, y = kKMajor ? row : k;
                 if constexpr (kParts == 1)
-                    bulk_load<kOnce>(line, map, barrier, x, y, batch);
+                    once ? bulk_load<true>(line, map, barrier, x, y, batch)
+                         : bulk_load<false>(line, map, barrier, x, y, batch);
                 else
                     bulk_load_multicast(line, map, barrier, x, y, batch, mask);
             }

@@ -100,8 +100,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     number("kFillThreads", family.specialized ? 128 : 256);
     if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
     number("kClusterK", parts);
-    constant("kOnceA", text(once_a));
-    constant("kOnceB", text(once_b));
+    kernel.once_a = once_a, kernel.once_b = once_b;
     if (once_a || once_b) kernel.early_bytes = early_bytes(p, config, once_a, blocks_an_sm);
     if (!config.tm) number("kTM", block.strips);
     constant("kPingPong", text(block.pingpong));
@@ -134,7 +133,7 @@ int blocks_of_sm(const Problem& p, const Config& config, const WgmmaBlock& block
     constexpr int kMostCols = 32, kMostAccumulators = 32;  // of a thread, that leave registers for two blocks
     const bool small =
         config.bn <= kMostCols && block.consumers <= 2 && block.strips * config.bn / 2 <= kMostAccumulators;
-    if (!small || config.pingpong || !reads_once(p, config, true)) return 1;
+    if (!small || config.pingpong) return 1;
     const int64_t stores = store_bytes(
         p, config, block, config.bm % kStripRows == 0 && parts_in_cluster(config) == 1 && residual_map(p).has_value());
     return wgmma_shared_bytes(p, config, block, stores) <= half_of_shared(target) ? 2 : 1;

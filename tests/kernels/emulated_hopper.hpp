@@ -31,7 +31,7 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 256};
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 0, 0, 0};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int64_t end, int rows,
                              int tile) {
         const auto map = [&](int rows_of_box) {
@@ -53,6 +53,8 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
         carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols, Config::strip);
     if (Config::kBulkC && operands.c) params.c_map = at_address(*residual_map(p), const_cast<void*>(operands.c));
     if (Config::kBulkStore) params.d_map = at_address(*store_map(p), operands.d);
+    params.once_a = p.d_cols() <= cols, params.once_b = p.m <= Config::kBM && Config::kGate != CARAT_GATE_SPLIT;
+    params.early_bytes = 256;
     return params;
 }
 
