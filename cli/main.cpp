@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
         if (sub->parsed()) return run_command(command);
     complain(
         "a subcommand is missing: demo, run, bench, tune, calibrate, ladder, explain, list, models, doctor, prepare, "
-        "pack "
-        "or cache (see `carat --help`)");
+        "pack or "
+        "cache (see `carat --help`)");
     return kUsage;
 }

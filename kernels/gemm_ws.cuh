@@ -29,7 +29,7 @@ namespace carat_kernel {
 // the tile in shared memory, and is not stored.
 // Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
 // kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
-// kBulkStore, kOnceA, kOnceB; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
+// kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
 // (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
@@ -61,6 +61,8 @@ struct GemmWs {
                 fill_stage(params, stages, at.stage, tile, steps.first + step, place);
             }
         }
+        // Not sooner: its blocks would take from memory what this one's are waiting for.
+        let_next_kernel_start();
     }
 
     static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const RasterTiles<Config>& tiles,
@@ -123,10 +125,9 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
         if (Config::kBulkStore) bulk_prefetch(params.d_map);
     }
     start_together<Config>();
-    let_next_kernel_start();
     const RasterTiles<Config> tiles(params.walk, place);
     // Not where alpha is yet to be read: A and B may be no operands then.
-    if constexpr (!Config::kDeviceScalars && (Config::kOnceA || Config::kOnceB))
+    if constexpr (!Config::kDeviceScalars)
         if (threadIdx.x < Config::kFillThreads) {
             const int steps = step_count(params, load_scalars<Config>(params.epilogue));
             fetch_early<Config>(params, tiles, part_of<Config::kClusterK>(steps, place.part));

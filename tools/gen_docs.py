@@ -217,6 +217,21 @@ def passes(listing, root, argument):
             f"slower than the best measured one on average, {100 * max(behind):.1f} % at most; times of one configuration scatter by {100 * scatter:.1f} %.\n")
 
 
+def chain(listing, root, argument):
+    """`chain PATH`: one decoder layer as a chain, of each number of tokens in bench/results/PATH (schema carat.bench_chain/1)."""
+    path = root / "bench" / "results" / argument
+    if not path.exists():
+        return "Nothing is measured here yet.\n"
+    data = read_json(path)
+    names = sorted({name for one in data["chains"] for name in one["peers"]})
+    rows = [[one["model"], one["tokens"], number(one["us"]), number(one["floor_us"]), percent(one["floor_us"], one["us"]),
+             *(number((one["peers"].get(name) or {}).get("us")) for name in names), *([ratio(best_peer(one["peers"])[1], one["us"])] if names else [])]
+            for one in data["chains"]]
+    header = ["model", "tokens", "Carat, us a layer", "sum of floors, us", "of the floors", *(f"{name}, us" for name in names),
+              *(["its time / ours" if len(names) == 1 else "best peer time / ours"] if names else [])]
+    return f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n" + table(header, rows, header[1:])
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -276,7 +291,8 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "ladder": ladder}
+         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "chain": chain,
+         "ladder": ladder}
 
 
 def read_json(path):

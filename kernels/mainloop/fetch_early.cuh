@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fetch_early.cuh: the begin of what a block alone reads (kOnceA, kOnceB: weights, in decode) on its way to L2 before the
+// fetch_early.cuh: the begin of what a block alone reads (weights, in decode) on its way to L2 before the
 // kernels before this one have ended: memory then has something to do while they end and this one starts. It is safe whatever
 // they write, for L2 is where their stores go, too. Of K-major operands, whose rows are contiguous: 20 to 30 clocks for each
 // 128 bytes of a box of the copy engine would be too slow.
@@ -27,12 +27,12 @@ __device__ void fetch_rows_early(const void* operand, i64 row_stride, i64 place,
 // The block's first tile, so many bytes of each row (params.early_bytes).
 template <class Config>
 __device__ void fetch_early(const BulkGemmParams& params, const RasterTiles<Config>& tiles, StepRange steps) {
-    if (tiles.first() >= tiles.count() || steps.count <= 0) return;
+    if (params.early_bytes == 0 || tiles.first() >= tiles.count() || steps.count <= 0) return;
     const RasterTile tile = tiles.at(tiles.first());
-    if constexpr (Config::kOnceA && Config::kRowMajorA)
+    if (Config::kRowMajorA && params.once_a)
         fetch_rows_early<Config>(params.a, params.a_strides.row, tile.batch * params.a_strides.batch, tile.row,
                                  Config::kBM, static_cast<int>(params.m), params.k, steps, params.early_bytes);
-    if constexpr (Config::kOnceB && !Config::kRowMajorB)
+    if (!Config::kRowMajorB && params.once_b)
         fetch_rows_early<Config>(params.b, params.b_strides.col, tile.batch * params.b_strides.batch,
                                  static_cast<int>(source_column<Config>(params, tile.col, 0)), Config::kBN,
                                  static_cast<int>(params.n), params.k, steps, params.early_bytes);

@@ -70,7 +70,6 @@ struct Stages {
 };
 
 // One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it.
-// What no other block asks for (kOnceA, kOnceB) need not stay in L2.
 template <class Config, class Ring, class Tile>
 __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
                               const ClusterPlace<Config>& place) {
@@ -79,17 +78,17 @@ __device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, 
     // A batch stride of 0 is a map of one matrix.
     if constexpr (Config::kBulkA) {
         const int rows[] = {static_cast<int>(tile.row)};
-        Ring::TileA::template load<Config::kClusterN, Config::kOnceA>(
+        Ring::TileA::template load<Config::kClusterN>(
             stages.a(stage), params.a_maps, full, rows, static_cast<int>(params.m), depth,
-            params.a_strides.batch ? static_cast<int>(tile.batch) : 0, place.col, place.same_row());
+            params.a_strides.batch ? static_cast<int>(tile.batch) : 0, place.col, place.same_row(), params.once_a);
     }
     if constexpr (Config::kBulkB) {
         int cols[kPiecesOfB<Config>];
         for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
-        Ring::TileB::template load<Config::kClusterM, Config::kOnceB>(
+        Ring::TileB::template load<Config::kClusterM>(
             stages.b(stage), params.b_maps, full, cols, static_cast<int>(params.n), depth,
-            params.b_strides.batch ? static_cast<int>(tile.batch) : 0, place.row, place.same_col());
+            params.b_strides.batch ? static_cast<int>(tile.batch) : 0, place.row, place.same_col(), params.once_b);
     }
 }
 
@@ -98,9 +97,10 @@ template <class Config, class Ring, class Tile>
 __device__ unsigned bulk_bytes(const BulkGemmParams& params, const Tile& tile) {
     int bytes = 0;
     if constexpr (Config::kBulkA)
-        bytes += Ring::TileA::template bytes<1>(static_cast<int>(tile.row), static_cast<int>(params.m));
+        bytes +=
+            Ring::TileA::template bytes<Config::kClusterN, 1>(static_cast<int>(tile.row), static_cast<int>(params.m));
     if constexpr (Config::kBulkB)
-        bytes += Ring::TileB::template bytes<kPiecesOfB<Config>>(
+        bytes += Ring::TileB::template bytes<Config::kClusterM, kPiecesOfB<Config>>(
             static_cast<int>(source_column<Config>(params, tile.col, 0)), static_cast<int>(params.n));
     return static_cast<unsigned>(bytes);
 }

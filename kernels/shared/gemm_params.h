@@ -74,7 +74,9 @@ struct BulkGemmParams : GemmParams {
     OperandMaps a_maps, b_maps;
     BulkMap c_map, d_map;
     TileWalk walk;
-    int early_bytes;  // of each row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
+    // 1: one tile alone reads its rows of A, or its columns of B: nothing of it need stay in L2.
+    int once_a, once_b;
+    int early_bytes;  // of each such row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
 };
 
 // Lines of 16-bit elements and where their copies go (align_lines.cuh): pitches and strides in elements, to_pitch a multiple

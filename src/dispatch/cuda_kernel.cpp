@@ -118,8 +118,14 @@ class CudaExecutable final : public Executable {
           name_(std::move(name)) {}
 
     void add(const CudaKernel& kernel, KernelFacts facts) {
-        ways_.push_back(
-            {kernel.shape, kernel.parameters == "BulkGemmParams", kernel.walk, kernel.early_bytes, {}, nullptr});
+        ways_.push_back({kernel.shape,
+                         kernel.parameters == "BulkGemmParams",
+                         kernel.walk,
+                         kernel.once_a,
+                         kernel.once_b,
+                         kernel.early_bytes,
+                         {},
+                         nullptr});
         if (ways_.size() == 1) facts_ = std::move(facts);
     }
 
@@ -153,7 +159,8 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes};
+            shared::BulkGemmParams params = {params_,        {}, {}, {}, {}, way.walk, way.once_a, way.once_b,
+                                             way.early_bytes};
             bind(params, operands);
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
             const PlacedMaps maps(way, operands, params);
@@ -171,7 +178,7 @@ class CudaExecutable final : public Executable {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
-        int early_bytes;
+        int once_a, once_b, early_bytes;
         std::vector<Map> maps;
         std::shared_ptr<const cuda::Module> module;
     };

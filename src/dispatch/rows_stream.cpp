@@ -49,7 +49,8 @@ constexpr Shape kShapes[] = {{32, 16, 1}, {16, 16, 1}, {32, 8, 2}, {32, 4, 4}, {
 // Lines of B run along its columns, 64 for a warp.
 constexpr Shape kShapesAcross[] = {{64, 8, 1}, {64, 4, 2}, {64, 2, 4}, {64, 1, 8}};
 constexpr int kMostStages = 8;
-constexpr int64_t kRingBytes = 160 << 10;  // 96 to 128 KB of B on their way
+// 64 KB of B on their way: with 96 to 128 an H200 took as long, and 0.5 us more where a kernel takes 10.
+constexpr int64_t kRingBytes = 96 << 10;
 
 std::span<const Shape> shapes(const Problem& p) {
     if (p.b.order == CARAT_ROW_MAJOR) return kShapesAcross;
@@ -189,8 +190,10 @@ Prediction predict_kernel(const Problem& p, const Config& config, const Target& 
     const double ahead = std::min(config.stages - 0.5, tiles * steps);
     const double on_their_way = ahead * double(config.tn / 8 * warps_of(shape) * kSlotBytesOfWarp);
     const double fills = filled * (p.k == 0 ? 1 : whole_steps);
-    const double memory = target.launch_us + (floor.memory_us - target.launch_us) * std::max(longest / even, 1.0) /
-                                                 speed(on_their_way * fills, cost);
+    // How much longer than a read of B the stream takes with so many rows of A beside it.
+    const double beside = config.bm <= 8 ? cost.stream_rows_8 : cost.stream_rows_16;
+    const double memory = target.launch_us + (floor.memory_us - target.launch_us) * beside *
+                                                 std::max(longest / even, 1.0) / speed(on_their_way * fills, cost);
     const double around =
         cost.stream_end_us + cost.stream_tile_us * (tiles - 1) + (cluster > 1 ? cost.stream_cluster_us : 0);
     // Each tile reads all of A again, from L2 at worst.

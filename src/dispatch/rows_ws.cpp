@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dispatch/aligned.hpp"
+#include "dispatch/decode_cost.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/swapped.hpp"
 #include "dispatch/wgmma_kernel.hpp"
@@ -50,6 +51,12 @@ std::vector<Config> forms(const Problem& p) {
     std::vector<Config> forms(1);
     if (can_align(p)) forms.emplace_back().aligned = true;
     if (!can_swap(p)) return forms;
+    // Few rows, or columns, belong on the side of wgmma that goes in eights; the other one goes in 64s.
+    if (is_decode(p)) return forms;
+    if (is_decode(swap_operands(p))) {
+        for (Config& form : forms) form.swapped = true;
+        return forms;
+    }
     for (size_t i = 0, count = forms.size(); i < count; ++i) {
         forms.push_back(forms[i]);
         forms.back().swapped = true;

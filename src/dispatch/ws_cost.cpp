@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dispatch/bulk_map.hpp"
+#include "dispatch/decode_cost.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/ws_tiles.hpp"
 
@@ -64,6 +65,8 @@ double together(double clocked, double powered) {
 }  // namespace
 
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
+    if (is_decode(p) && p.a.order == CARAT_ROW_MAJOR && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
+        return decode_predict(p, c, target);
     const CostParameters& cost = target.cost;
     const Floor floor = floor_of(p, target, p.has_c());
     const int blocks = ws_cluster_blocks(c);

@@ -31,8 +31,6 @@ const std::vector<TileRows>& tiles() {
     return all;
 }
 constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
-// Parts of K that the blocks of a cluster take: 8 blocks are a cluster that every device has.
-constexpr int kMostParts = 8;
 constexpr int kMostRows = 256, kMostCols = 256;  // of a tile
 
 }  // namespace
@@ -54,12 +52,13 @@ bool brings_c(const Problem& p, const Config& c) {
 }
 
 // As many as fit, or none.
-int stages_of(const Problem& p, Config config, const Target& target) {
+int stages_of(const Problem& p, Config config, int64_t shared_bytes) {
     const WgmmaBlock block = ws_block(config);
-    config.stages = 0;
-    const int64_t rest = wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
-    config.stages = 1;
-    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
+    const auto bytes_of = [&](int stages) {
+        config.stages = stages;
+        return wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
+    };
+    const int64_t fit = (shared_bytes - bytes_of(0)) / (bytes_of(1) - bytes_of(0));
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -147,7 +146,7 @@ Config make_config(const Problem& p, const TileRows& rows, int cols, const int (
     Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
-    c.stages = stages_of(p, c, target);
+    c.stages = stages_of(p, c, target.shared_bytes_per_block);
     return c;
 }
 
@@ -158,15 +157,17 @@ int even_rows(int64_t rows, int64_t clusters, int64_t tiles_each) {
     return int(ceil_div(ceil_div(rows, clusters * tiles_each), 8) * 8);
 }
 
-// How blocks share the work of add_even(): tiles of A side by side that get B's tile together, and parts of K.
-struct Sharing {
-    int rows, parts;
-};
-constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6},
-                                 {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
+// Of K, in the blocks of a cluster: as many as add_even() offers.
+constexpr int kParts[] = {1, 2, 3, 4, 5, 6, 8};
 
 void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
-    c.stages = stages_of(p, c, target);
+    // In half of an SM's shared memory where that is enough for what must be on its way, for the next kernel's sake.
+    constexpr int64_t kOnItsWay = 60 << 10;
+    constexpr int kFewStages = 4;
+    c.stages = stages_of(p, c, half_of_shared(target));
+    if (c.stages < kFewStages || c.stages * c.bm * kStageDepth * 2 < kOnItsWay ||
+        blocks_of_sm(p, c, ws_block(c), target) == 1)
+        c.stages = stages_of(p, c, target.shared_bytes_per_block);
     if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
         configs.push_back(std::move(c));
 }
@@ -174,18 +175,18 @@ void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Co
 // Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all
 // columns of D in one tile, or in two, for B is read for each tile of A.
 void add_even(const Problem& p, const Target& target, std::vector<Config>& configs) {
-    if (p.d_cols() > 2 * kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
+    if (p.epilogue.gate != CARAT_GATE_NONE || p.d_cols() > kMostCols || p.a.order != CARAT_ROW_MAJOR ||
+        p.m < kStripRows)
+        return;
     const int64_t steps = ceil_div(p.k, kStageDepth);
-    for (int64_t across = p.d_cols() > kMostCols ? 2 : 1; across <= 2; ++across) {
+    for (int64_t across = 1; across <= 2; ++across) {
         const int cols = int(ceil_div(ceil_div(p.d_cols(), across), 16) * 16);
-        for (const auto& [shared, parts] : kSharings) {
+        for (const int parts : kParts) {
             if (parts > 1 && 2 * parts > steps) continue;
-            const int64_t columns =
-                std::max<int64_t>(running_clusters(target, shared * parts) * shared / across / p.entries(), 1);
+            const int64_t columns = std::max<int64_t>(running_clusters(target, parts) / across / p.entries(), 1);
             const int64_t fewest = ceil_div(p.m, columns * kMostRows);
             for (const int64_t tiles : {fewest, fewest + 1}) {
                 Config c = make_config(p, {even_rows(p.m, columns, tiles), false, {}}, cols, kClusters[0], target);
-                c.cluster_m = shared;
                 if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
                 add_if_new(p, target, std::move(c), configs);
             }

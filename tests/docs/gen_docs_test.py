@@ -164,6 +164,21 @@ class GenDocs(unittest.TestCase):
                          "From `bench/results/p.json`: over 2 problems the configuration of the least predicted time is 5.0 % slower than the best "
                          "measured one on average, 10.0 % at most; times of one configuration scatter by 3.3 %.\n")
 
+    def test_chains(self):
+        folder = self.root / "bench" / "results"
+        folder.mkdir(parents=True)
+        self.assertEqual(gen_docs.chain(LISTING, self.root, "c.json"), "Nothing is measured here yet.\n")
+        one = {"model": "L", "tokens": 1, "us": 100.0, "floor_us": 90.0, "peers": {"cublaslt": {"us": 110.0}}}
+        two = {**one, "tokens": 16, "peers": {"cublaslt": {"us": None}}}
+        for chains, header, rows in (([one, two], "cublaslt, us | its time / ours |", ["| L | 1 | 100 | 90 | 90 % | 110 | 1.10 |", "| L | 16 | 100 | 90 | 90 % | - | - |"]),
+                                     ([{**one, "peers": {}}], "of the floors |", ["| L | 1 | 100 | 90 | 90 % |"]),
+                                     ([{**one, "peers": {**one["peers"], "cutlass": {"us": 95.0}}}], "best peer time / ours |", ["| L | 1 | 100 | 90 | 90 % | 110 | 95 | 0.95 |"])):
+            (folder / "c.json").write_text(json.dumps({"env": {"device": "H200", "command": "carat bench --chain"}, "chains": chains}))
+            lines = gen_docs.chain(LISTING, self.root, "c.json").splitlines()
+            self.assertEqual(lines[0], "Measured with: H200. From `bench/results/c.json`, written by `carat bench --chain`:")
+            self.assertTrue(lines[2].endswith(header), lines[2])
+            self.assertEqual(lines[4:], rows)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -16,7 +16,6 @@ struct Form {
     static constexpr int kConsumers = Consumers, kTM = Strips, kBM = Rows;
     static constexpr bool kPingPong = PingPong;
     static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
-    static constexpr bool kOnceA = ClusterN == 1, kOnceB = false;
     static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
     static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
 };
