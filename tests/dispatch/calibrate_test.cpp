@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -29,20 +30,16 @@ Problem problem(int64_t m, int64_t n, int64_t k) {
     return *valid;
 }
 
+using Sizes = std::vector<std::array<int64_t, 3>>;
+const Sizes kSizes = {{1, 4096, 4096},     {4, 4096, 14336},  {16, 1024, 512},   {16, 28672, 4096},
+                      {64, 6144, 4096},    {512, 4096, 4096}, {1024, 4096, 512}, {2048, 6144, 4096},
+                      {4096, 4096, 14336}, {2048, 4104, 4097}};
+
 // Every candidate's predicted time, off by up to `noise` either way.
-std::vector<Sample> synthetic(const Target& truth, double noise) {
+std::vector<Sample> synthetic(const Target& truth, double noise, const Sizes& sizes = kSizes) {
     std::vector<Sample> samples;
     uint32_t state = 1;
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 4096, 4096},
-                                  {4, 4096, 14336},
-                                  {16, 1024, 512},
-                                  {16, 28672, 4096},
-                                  {64, 6144, 4096},
-                                  {512, 4096, 4096},
-                                  {1024, 4096, 512},
-                                  {2048, 6144, 4096},
-                                  {4096, 4096, 14336},
-                                  {2048, 4104, 4097}}) {
+    for (const auto& [m, n, k] : sizes) {
         const Problem p = problem(m, n, k);
         const auto candidates = rank(p, truth);
         EXPECT_TRUE(candidates.ok());
@@ -99,24 +96,43 @@ TEST(Calibrate, ErrorsAreOfTheLargerOverTheSmallerTime) {
 
 TEST(Calibrate, AFitRecoversWhatWasPerturbed) {
     const std::vector<std::pair<double CostParameters::*, double>> factors = {
-        {&CostParameters::ws_step_clk, 1.8},       {&CostParameters::ws_l2_bytes_per_us, 0.6},
-        {&CostParameters::ws_barriers_clk, 1.5},   {&CostParameters::ws_cluster_us, 0.6},
-        {&CostParameters::stream_end_us, 2.5},     {&CostParameters::stream_cluster_us, 0.7},
-        {&CostParameters::stream_speed_16kb, 0.8},
-    };
+        {&CostParameters::ws_step_clk, 1.8},
+        {&CostParameters::ws_cluster_us, 2},
+        {&CostParameters::stream_end_us, 2.5},
+        {&CostParameters::decode_step_clk, 0.7},
+        {&CostParameters::decode_exchange_us, 1.6}};
     const Target truth = perturbed(factors);
     const std::vector<Sample> samples = synthetic(truth, 0.01);
-    const PredictionError before = prediction_error(samples, h200());
+    const PredictionError before = prediction_error(samples, h200()), ideal = prediction_error(samples, truth);
     Target fitted = h200();
     fitted.cost = fit_cost(samples, h200());
-    const PredictionError after = prediction_error(samples, fitted), ideal = prediction_error(samples, truth);
-    EXPECT_GT(before.median, 2 * ideal.median);
-    EXPECT_LT(after.median, 1.3 * ideal.median);
+    const PredictionError after = prediction_error(samples, fitted);
+    EXPECT_GT(before.median, 3 * ideal.median);
+    EXPECT_LT(after.median, 1.1 * ideal.median);
     EXPECT_GE(after.within_5_percent, before.within_5_percent);
     for (const auto& [member, factor] : factors)
         EXPECT_NEAR(fitted.cost.*member / (truth.cost.*member), 1, 0.15) << "factor " << factor;
     // The same samples, the same answer.
     EXPECT_EQ(fit_cost(samples, h200()), fitted.cost);
+}
+
+// Two parameters may do the same to all samples, and then either may move; the times are right even so, of other problems too.
+TEST(Calibrate, AFitPredictsProblemsThatItHasNotSeen) {
+    const Target truth = perturbed({{&CostParameters::stream_rows_16, 1.3},
+                                    {&CostParameters::stream_speed_16kb, 0.8},
+                                    {&CostParameters::decode_start_us, 1.5},
+                                    {&CostParameters::decode_tile_us, 1.4},
+                                    {&CostParameters::ws_start_us, 4},
+                                    {&CostParameters::ws_barriers_clk, 1.5}});
+    const std::vector<Sample> others = synthetic(
+        truth, 0, {{8, 6144, 8192}, {16, 8192, 4096}, {48, 4096, 14336}, {96, 14336, 4096}, {1024, 8192, 2048}});
+    Target fitted = h200();
+    fitted.cost = fit_cost(synthetic(truth, 0.01), h200());
+    const PredictionError before = prediction_error(others, h200()), after = prediction_error(others, fitted);
+    EXPECT_GT(before.median, 0.02);
+    EXPECT_LT(after.median, 0.01);
+    EXPECT_LT(after.worst, before.worst);
+    EXPECT_EQ(after.within_5_percent, 1);
 }
 
 TEST(Calibrate, OutliersDoNotMoveAFit) {
