@@ -198,7 +198,9 @@ Json calibrate(const CalibrateOptions& options, ExitCode& code) {
                   member(parse_json(context.calibration(), "the calibration's report"), "parameters"));
     if (place.empty()) return fitted;
     write_device_file(place, fitted);
-    if (options.output.tables()) print(fmt::format("Plans use {} from now on.\n", place));
+    if (options.output.tables())
+        print(fmt::format(
+            options.file.empty() ? "Plans use {} from now on.\n" : "Plans use {} under CARAT_DEVICE_FILE.\n", place));
     return fitted;
 }
 

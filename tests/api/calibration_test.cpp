@@ -125,7 +125,8 @@ Json samples_of(const carat::Context& context, double factor) {
     Json samples = Json::array();
     for (const int64_t m : {16, 512, 2048}) {
         const carat_problem problem = carat::linear(m, 4096, 4096, CARAT_BF16);
-        for (const Json& one : Json::parse(context.tuning_candidates(problem))["candidates"])
+        const Json report = Json::parse(context.tuning_candidates(problem));
+        for (const Json& one : report["candidates"])
             samples.push_back({{"problem", Json::parse(carat::problem_json(problem))},
                                {"kernel", one["kernel"]},
                                {"us", factor * one["predicted_us"].get<double>()}});

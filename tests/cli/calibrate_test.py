@@ -66,9 +66,9 @@ class Calibrate(Case):
         sweep = json.loads(SWEEP.read_text())
         plain = sweep["results"][0]
         sweep["results"] = [plain, {**plain, "epilogue": "silu"}, {**plain, "us": None}, {**plain, "kernel": "sm70_gone"}]
-        path = self.dir / "sweep.json"
+        path = self.dir / "unlike.json"
         path.write_text(json.dumps(sweep))
-        data = carat_json("calibrate", *H200, "--report", path, self.short_sweep(50).rename(self.dir / "more.json"))
+        data = carat_json("calibrate", *H200, "--report", path, self.short_sweep(50))
         self.assertEqual(data["schema"], "carat.calibrate_report/1")
         self.assertEqual([(f["samples"], f["left_out"]) for f in data["files"]], [(1, 3), (44, 0)])
         self.assertIsNone(data["files"][0]["within_5_percent"])
