@@ -278,7 +278,7 @@ typedef struct carat_context_options {
     const char* trace;     /* NULL: CARAT_TRACE; a file to append what is executed to; "": none */
     const char* target;    /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
                               it with no such GPU here; such plans cannot be executed */
-    const char* pack;   /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
+    const char* pack; /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
                               a directory of *.pack: only those; "": none */
 } carat_context_options;
 
