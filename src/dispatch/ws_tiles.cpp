@@ -89,7 +89,8 @@ bool suits(const Problem& p, const Config& c) {
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
     if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong)) return false;
-    if (c.split_k && (gated || c.pingpong)) return false;
+    // C, read by threads where K is in parts, and three consumers: 16 bytes spill at 48 columns already.
+    if (c.split_k && (gated || c.pingpong || (p.has_c() && block.consumers == 3))) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
     // MN-major tiles are brought in boxes of 64: any other width is mostly wasted.
