@@ -67,7 +67,9 @@ double together(double clocked, double powered) {
 }  // namespace
 
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
-    if (is_decode(p) && p.a.order == CARAT_ROW_MAJOR && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
+    const Weights weights = weights_of(p);
+    const bool k_major = weights == Weights::a ? p.a.order == CARAT_ROW_MAJOR : p.b.order == CARAT_COL_MAJOR;
+    if (weights != Weights::none && k_major && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
         return decode_predict(p, c, target);
     constexpr double kStartUs = 0.2, kClusterUs = 1.07, kStepClk = 24, kL2BytesPerUs = 18.5e6;
     const Floor floor = floor_of(p, target, p.has_c());

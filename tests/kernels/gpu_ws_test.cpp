@@ -166,10 +166,31 @@ TEST_F(GpuWs, RowsDealtEvenly) {
         p.epilogue.amax = specs.size() % 3 == 0;
         std::vector<Kernel> some;
         for (const Config& c : ws_configs(p, runtime_.target))
-            if (c.bm % 64 != 0) some.push_back({&kRowWs, c});
+            if (c.bm % 64 != 0 && (c.bm / 8 + c.split_k) % 2 == 0) some.push_back({&kRowWs, c});
         if (!some.empty()) specs.push_back({p, Data::integers, 1, 0, Place::aligned, kAllCandidates, some});
     }
-    EXPECT_GE(specs.size(), 15u);
+    EXPECT_GE(specs.size(), 12u);
+    expect_right(specs);
+}
+
+// The same of columns, for few rows: tiles of any number of rows, with columns in 16s, with and without K in parts.
+TEST_F(GpuWs, ColumnsDealtEvenly) {
+    std::vector<CaseSpec> specs;
+    for (int64_t n = 900; n < 40000; n += n / 3 + 8) {
+        const int64_t m = 1 + int64_t(specs.size()) * 37 % 216;
+        Problem p = make_problem(kTypes[specs.size() % 3], m, n, 520, specs.size() % 4 == 3 ? "nn" : "nt",
+                                 specs.size() % 3 != 2);
+        set_pitch(p, Pitch::eights);
+        p.d.ld = (p.d.ld + 7) / 8 * 8;
+        add_bias(p, specs.size() % 4 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
+        p.epilogue.amax = specs.size() % 3 == 0;
+        std::vector<Kernel> some;
+        for (const Config& c : ws_configs(p, runtime_.target))
+            if ((c.bm % 64 != 0 || c.split_k > 0) && (c.bm / 8 + c.bn / 16 + c.split_k) % 3 == 0)
+                some.push_back({&kRowWs, c});
+        if (!some.empty()) specs.push_back({p, Data::integers, 1, 0, Place::aligned, kAllCandidates, some});
+    }
+    EXPECT_GE(specs.size(), 10u);
     expect_right(specs);
 }
 
@@ -280,7 +301,7 @@ TEST_F(GpuWs, TheSameBits50Times) {
     Problem p = make_problem({CARAT_F16, CARAT_F32}, 1000, 776, 1032, "nt");
     p.epilogue.activation = CARAT_ACT_SILU, p.epilogue.amax = 1;
     const std::vector<Ready> kernels = make_ready(one_of_each_kind(p), p, runtime_);
-    EXPECT_EQ(kernels.size(), 5u);
+    EXPECT_GE(kernels.size(), 5u);
     for (const Ready& ready : kernels) {
         GemmCase gemm(p, Data::normal, 7, 1, 0, Place::aligned);
         std::vector<std::byte> bits;
