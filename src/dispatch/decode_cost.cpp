@@ -15,7 +15,7 @@ namespace {
 constexpr double kFloorStartUs = 1.1;  // of a floor's time before its stream runs
 constexpr double kStartUs = 1.54, kClusterUs = 1.12, kSharedBUs = 0.1;
 constexpr double kTileUs = 1.17;     // of a block's each further tile
-constexpr double kStepClk = 239;     // of a step of K, however small
+constexpr double kStepClk = 239;     // of a stage, however small
 constexpr double kMathScale = 1.4;   // of wgmma's clocks, beside a stream from memory
 constexpr double kBytesPerClk = 89;  // into an SM
 constexpr double kUneven = 0.21;     // how much of an uneven share of the weights shows: others use what a block leaves
@@ -25,16 +25,17 @@ constexpr double kDrainUs = 0.18;    // of 64 columns of a box that is not whole
 constexpr double kBesideUs = 0.8;    // less, where the next kernel's blocks find room beside
 constexpr double kClock = 1.28;      // of a stream from memory over that of the sustained rate
 constexpr int64_t kMostTokens = 256;
+constexpr int kWgmmaDepth = 16;  // of K
 
 double power(double x, int n) {
     return n == 1 ? x : x * power(x, n - 1);
 }
 
-// Clocks of a step of K: the longest of three, and some of the others.
+// Clocks of a stage: the longest of three, and some of the others.
 double step_clk(const Config& c) {
     const double strips = double(ceil_div(c.bm, kStripRows));
-    const double math = kMathScale * strips * 4 * std::max(c.bn / 2.0, 16 + c.bn / 4.0);
-    const double bytes = 2.0 * kStageDepth * (c.bm + c.bn) / kBytesPerClk;
+    const double math = kMathScale * strips * (c.bk / kWgmmaDepth) * std::max(c.bn / 2.0, 16 + c.bn / 4.0);
+    const double bytes = 2.0 * c.bk * (c.bm + c.bn) / kBytesPerClk;
     return std::pow(power(math, 5) + power(bytes, 5) + power(kStepClk, 5), 0.2);
 }
 

@@ -77,7 +77,7 @@ Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
     const int64_t clusters = ws_clusters(p, c), running = running_clusters(target, blocks);
     const double sustained = target.rate_tflops(p.a.dtype, p.b.dtype, p.compute) * 1e6 / (4096.0 * target.units);
     const double clk_per_us = sustained * kBoost, tiles = double(ceil_div(clusters, running));
-    const double steps = double(ceil_div(ceil_div(p.k, c.bk), parts_in_cluster(c)));
+    const double steps = double(ceil_div(ceil_div(p.k, kStageDepth), parts_in_cluster(c)));
     const Step step = step_of(p, c);
 
     const double l2_us = step.requested_lines * 128 * target.units / kL2BytesPerUs;

@@ -151,8 +151,9 @@ int ws_strip(const Problem& p, const Config& c, const Target& target) {
 
 namespace {
 
-Config make_config(const Problem& p, const TileRows& rows, int cols, const int (&cluster)[2], const Target& target) {
-    Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
+Config make_config(const Problem& p, const TileRows& rows, int cols, const int (&cluster)[2], const Target& target,
+                   int depth = kStageDepth) {
+    Config c = rung_config(kWsFamily, p, rows.rows, cols, depth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
     c.stages = stages_of(p, c, target.shared_bytes_per_block);
@@ -174,29 +175,39 @@ void add_if_new(const Problem& p, const Target& target, Config c, int weight_lin
     constexpr int64_t kOnItsWay = 60 << 10;
     constexpr int kFewStages = 4;
     c.stages = stages_of(p, c, half_of_shared(target));
-    if (c.stages < kFewStages || c.stages * weight_lines * kStageDepth * 2 < kOnItsWay ||
+    if (c.stages < kFewStages || c.stages * weight_lines * c.bk * 2 < kOnItsWay ||
         blocks_of_sm(p, c, ws_block(c), target) == 1)
         c.stages = stages_of(p, c, target.shared_bytes_per_block);
     if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
         configs.push_back(std::move(c));
 }
 
-// In tiles of `tokens`, `across` of them: K in any number of parts.
-void add_parts(const Problem& p, const Target& target, Weights weights, int tokens, int64_t across,
-               std::vector<Config>& configs) {
+// The tile in one part of K or in several, with stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a
+// stage and to release it, in which time an SM gets 4 KB from memory.
+void add_tile(const Problem& p, const Target& target, const TileRows& rows, int cols, int parts, int weight_lines,
+              std::vector<Config>& configs) {
+    constexpr int kSmallStage = 96 * 128;  // elements
+    for (const int depth : {kStageDepth, 2 * kStageDepth, 4 * kStageDepth}) {
+        if (depth > kStageDepth && (rows.rows + cols) * depth > kSmallStage) continue;
+        if (parts > 1 && 2 * parts > ceil_div(p.k, depth)) continue;
+        Config c = make_config(p, rows, cols, kClusters[0], target, depth);
+        if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
+        add_if_new(p, target, std::move(c), weight_lines, configs);
+    }
+}
+
+// In `across` tiles of `tokens`.
+void add_shares(const Problem& p, const Target& target, Weights weights, int tokens, int64_t across,
+                std::vector<Config>& configs) {
     const bool rows = weights == Weights::a;
-    const int64_t extent = rows ? p.m : p.n, steps = ceil_div(p.k, kStageDepth);
+    const int64_t extent = rows ? p.m : p.n;
     const int most = rows ? kMostRows : kMostCols, granule = rows ? 8 : 16;
     for (const int parts : kParts) {
-        if (parts > 1 && 2 * parts > steps) continue;
         const int64_t clusters = std::max<int64_t>(running_clusters(target, parts) / across / p.entries(), 1);
         const int64_t fewest = ceil_div(extent, clusters * most);
         for (const int64_t tiles : {fewest, fewest + 1}) {
             const int even = even_share(extent, clusters, tiles, granule);
-            const TileRows of = {rows ? even : tokens, false, {}};
-            Config c = make_config(p, of, rows ? tokens : even, kClusters[0], target);
-            if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
-            add_if_new(p, target, std::move(c), even, configs);
+            add_tile(p, target, {rows ? even : tokens, false, {}}, rows ? tokens : even, parts, even, configs);
         }
     }
 }
@@ -208,12 +219,12 @@ void add_even(const Problem& p, const Target& target, std::vector<Config>& confi
     if (weights == Weights::none) return;
     for (int64_t across = 1; across <= 2; ++across) {
         if (weights == Weights::a) {
-            add_parts(p, target, weights, int(ceil_div(ceil_div(p.n, across), 16) * 16), across, configs);
+            add_shares(p, target, weights, int(ceil_div(ceil_div(p.n, across), 16) * 16), across, configs);
         } else {
             const int64_t rows = ceil_div(p.m, across);
-            add_parts(p, target, weights, int(ceil_div(rows, kStripRows) * kStripRows), across, configs);
+            add_shares(p, target, weights, int(ceil_div(rows, kStripRows) * kStripRows), across, configs);
             if (p.a.order == CARAT_ROW_MAJOR)  // fewer rows of A a stage leave room for more stages
-                add_parts(p, target, weights, int(ceil_div(rows, 8) * 8), across, configs);
+                add_shares(p, target, weights, int(ceil_div(rows, 8) * 8), across, configs);
         }
     }
 }
