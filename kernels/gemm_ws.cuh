@@ -27,7 +27,7 @@ namespace carat_kernel {
 // A tile may have fewer rows than its wgmma (kBM, a multiple of 8), so that rows can be dealt evenly to all SMs where the
 // operands' bytes are the time: 6144 rows are 96 tiles of 64, but 128 of 48. The rest of the products is of whatever lies behind
 // the tile in shared memory, and is not stored.
-// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
+// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK in 64s, kStages, kClusterM, kClusterN, kClusterK, kConsumers,
 // kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128, kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC,
 // kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants
 // (epilogue/ops.cuh).
@@ -36,7 +36,7 @@ struct GemmWs {
     static constexpr int kRows = 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers);  // of wgmma
     static_assert(Config::kBM <= kRows && Config::kBM > kRows - 64 * Config::kTM && Config::kBM % 8 == 0);
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
-    static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
+    static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers));
     using Place = ClusterPlace<Config>;
     using Ring = Stages<Config, kConsumerStoreBytes<Config> + SplitBoxes<Config>::kBytes>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
@@ -129,13 +129,13 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
     // Not where alpha is yet to be read: A and B may be no operands then.
     if constexpr (!Config::kDeviceScalars)
         if (threadIdx.x < Config::kFillThreads) {
-            const int steps = step_count(params, load_scalars<Config>(params.epilogue));
+            const int steps = step_count<Config>(params, load_scalars<Config>(params.epilogue));
             fetch_early<Config>(params, tiles, part_of<Config::kClusterK>(steps, place.part));
         }
     wait_for_kernels_before();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const StepRange steps = part_of<Config::kClusterK>(step_count(params, scalars), place.part);
+    const StepRange steps = part_of<Config::kClusterK>(step_count<Config>(params, scalars), place.part);
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
         if constexpr (Kernel::kSharesRegisters) shrink_registers<Config::kProducerRegisters>();

@@ -232,6 +232,26 @@ def chain(listing, root, argument):
     return f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n" + table(header, rows, header[1:])
 
 
+def few_rows(listing, root, argument):
+    """`few_rows PATH`: a run over many layers, one line for each number of rows (schema carat.bench/1)."""
+    path = root / "bench" / "results" / argument
+    if not path.exists():
+        return "Nothing is measured here yet.\n"
+    data = read_json(path)
+    rows = []
+    for m in sorted({result["m"] for result in data["results"]}):
+        timed = [result for result in data["results"] if result["m"] == m and result["us"]]
+        peers = [(best_peer(result["peers"] or {})[1] / result["us"], f"{result['n']} x {result['k']}") for result in timed
+                 if best_peer(result["peers"] or {})[1]]
+        floors = [result["floor_us"] / result["us"] for result in timed]
+        least, where = min(peers, default=(None, "-"))
+        rows.append([m, len(timed), f"{statistics.geometric_mean(one for one, _ in peers):.3f}" if peers else "-",
+                     f"{least:.3f}" if least else "-", where, f"{statistics.geometric_mean(floors):.3f}"])
+    header = ["rows", "layers", "best peer time / ours", "the least", "of N x K", "floor / ours"]
+    return (f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n"
+            + table(header, rows, [name for name in header if name != "of N x K"]))
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -291,7 +311,7 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "chain": chain,
+         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "chain": chain, "few_rows": few_rows,
          "ladder": ladder}
 
 

@@ -146,16 +146,22 @@ epilogue() {  # NAME FLAGS...
         --dtype bf16 --budget 0.5 --json "${@:2}"
 }
 
-# Few rows beside every peer and what tools/decode_report.py makes of them, problems of odd waves, and a decoder layer as a chain.
+# Few rows beside every peer and what tools/decode_report.py makes of them, what batch invariance costs, problems of odd waves, a
+# decoder layer as a chain, and the host's part.
 decode() {
     local carat=$build/cli/carat
-    json_step decode 590 "$out/bench/decode.json" "$carat" bench --shapes bench/suites/decode.txt \
-        --peer cublaslt,cutlass,deepgemm --budget 0.3 --json
-    step decode_report 10 tools/decode_report.py "$out/bench/decode.json"
+    json_step decode_bf16 400 "$out/bench/decode_bf16.json" "$carat" bench --shapes bench/suites/decode.txt \
+        --peer cublaslt,cutlass,deepgemm --budget 0.2 --json
+    json_step decode_f16 400 "$out/bench/decode_f16.json" "$carat" bench --shapes bench/suites/decode.txt --dtype f16 \
+        --peer cublaslt,cutlass --budget 0.2 --json
+    step decode_report 10 tools/decode_report.py "$out"/bench/decode_*.json
+    json_step decode_invariant 100 "$out/bench/decode_invariant.json" "$carat" bench --shapes bench/suites/decode.txt \
+        --numerics batch_invariant --budget 0.1 --json
     json_step waves 60 "$out/bench/waves.json" "$carat" bench --shapes bench/suites/waves.txt \
         --peer cublaslt,cutlass,deepgemm --budget 0.5 --json
     json_step chain 240 "$out/bench/chain.json" "$carat" bench --model llama-3.1-8b --tokens 1,2,4,8,16,32,64,128,256 --dtype bf16 --chain \
         --peer cublaslt --json
+    step host_cost 60 "$build/bench/host_cost" --output "$out/bench/host_cost.json"
 }
 
 # Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.

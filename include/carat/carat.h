@@ -274,12 +274,11 @@ typedef struct carat_context_options {
     int32_t threads;       /* CPU threads; 0: as many as the process may use */
     carat_jit jit;
     const char* cache_dir; /* NULL: CARAT_CACHE_DIR, else the documented places; "": memory only */
-    const char*
-        tuning; /* NULL: CARAT_TUNING, else the documented places; a tuning database that goes before the shipped
-                              one; "off": none, the model alone chooses */
-    const char* target; /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
+    const char* tuning;    /* NULL: CARAT_TUNING, else the documented places; a database over the shipped one; "off" */
+    const char* trace;     /* NULL: CARAT_TRACE; a file to append what is executed to; "": none */
+    const char* target;    /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
                               it with no such GPU here; such plans cannot be executed */
-    const char* pack;   /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
+    const char* pack; /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
                               a directory of *.pack: only those; "": none */
 } carat_context_options;
 

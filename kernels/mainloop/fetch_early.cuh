@@ -15,8 +15,8 @@ namespace carat_kernel {
 template <class Config>
 __device__ void fetch_rows_early(const void* operand, i64 row_stride, i64 place, int first, int rows, int end,
                                  i64 depth, StepRange steps, int bytes_of_row) {
-    const i64 k = i64(steps.first) * kTileDepth;
-    const i64 of_steps = i64(steps.count) * kTileDepth, left = of_steps < depth - k ? of_steps : depth - k;
+    const i64 k = i64(steps.first) * Config::kBK;
+    const i64 of_steps = i64(steps.count) * Config::kBK, left = of_steps < depth - k ? of_steps : depth - k;
     const int bytes = static_cast<int>(2 * left < bytes_of_row ? 2 * left : bytes_of_row) / 16 * 16;
     if (bytes <= 0) return;
     const char* const begin = static_cast<const char*>(operand) + 2 * (place + k);

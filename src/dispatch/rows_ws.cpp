@@ -51,9 +51,11 @@ std::vector<Config> forms(const Problem& p) {
     std::vector<Config> forms(1);
     if (can_align(p)) forms.emplace_back().aligned = true;
     if (!can_swap(p)) return forms;
-    // Few rows, or columns, belong on the side of wgmma that goes in eights; the other one goes in 64s.
-    if (is_decode(p)) return forms;
-    if (is_decode(swap_operands(p))) {
+    // Few tokens belong on the side of wgmma that goes in eights; weights go in 64s.
+    constexpr int64_t kFewTokens = 32;
+    const Weights weights = weights_of(p);
+    if (weights == Weights::a && p.n <= kFewTokens) return forms;
+    if (weights == Weights::b && p.m <= kFewTokens) {
         for (Config& form : forms) form.swapped = true;
         return forms;
     }

@@ -163,7 +163,7 @@ BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
 int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBlock& block, int64_t store_bytes) {
     // An MN-major tile is whole boxes of 64.
     const int64_t lines_b = p.b.order == CARAT_COL_MAJOR ? config.bn : ceil_div(config.bn, 64) * 64;
-    const int64_t stage = (config.bm + lines_b) * kLineBytes;
+    const int64_t stage = (config.bm + lines_b) * kLineBytes * (config.bk / kStageDepth);
     // kBeyondBytes: the products of a tile's last rows.
     const int rows = block.strips * kStripRows;
     const int64_t beyond = std::max<int64_t>(ceil_div(config.bm, rows) * rows - config.bm - lines_b, 0) * kLineBytes;
@@ -204,6 +204,7 @@ Substitute copied_by_threads(const Problem& p, const Config& config, const Wgmma
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
     other.config.split_k = 0, other.config.split_form = SplitForm::none;
+    other.config.bk = kStageDepth;
     if (threads_can_copy(p, config, block) && config.bm % kStripRows == 0) return other;
     other.block = {};
     other.config.stages = std::min(config.stages, 4);

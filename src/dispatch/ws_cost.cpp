@@ -12,8 +12,9 @@
 namespace carat {
 namespace {
 
-// What a step of K of one block costs each pipe. Clocks and rates, here and in data/devices/h200.json, are fitted to two sweeps of 40 and 43 configurations over
-// 55 problems on an H200 (docs/performance-notes.md); other GPUs are taken to scale with their sustained rate.
+// What a step of K of one block costs each pipe. Clocks and rates, here and in data/devices/h200.json, are fitted to two sweeps
+// of 40 and 43 configurations over 55 problems on an H200 (docs/performance-notes.md); other GPUs are taken to scale with their
+// sustained rate.
 struct Step {
     double math_clk, shared_clk, copy_clk;
     double read_lines, requested_lines;  // of 128 bytes: from shared memory, from L2
@@ -65,7 +66,9 @@ double together(double clocked, double powered) {
 }  // namespace
 
 Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
-    if (is_decode(p) && p.a.order == CARAT_ROW_MAJOR && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
+    const Weights weights = weights_of(p);
+    const bool k_major = weights == Weights::a ? p.a.order == CARAT_ROW_MAJOR : p.b.order == CARAT_COL_MAJOR;
+    if (weights != Weights::none && k_major && bulk_maps(p, c, false).a && bulk_maps(p, c, false).b)
         return decode_predict(p, c, target);
     const CostParameters& cost = target.cost;
     const Floor floor = floor_of(p, target, p.has_c());
@@ -73,7 +76,7 @@ Prediction ws_predict(const Problem& p, const Config& c, const Target& target) {
     const int64_t clusters = ws_clusters(p, c), running = running_clusters(target, blocks);
     const double sustained = target.rate_tflops(p.a.dtype, p.b.dtype, p.compute) * 1e6 / (4096.0 * target.units);
     const double clk_per_us = sustained * cost.ws_boost, tiles = double(ceil_div(clusters, running));
-    const double steps = double(ceil_div(ceil_div(p.k, c.bk), parts_in_cluster(c)));
+    const double steps = double(ceil_div(ceil_div(p.k, kStageDepth), parts_in_cluster(c)));
     const Step step = step_of(p, c, cost);
 
     const double l2_us = step.requested_lines * 128 * target.units / cost.ws_l2_bytes_per_us;

@@ -58,6 +58,16 @@ class GenDocs(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "tools" / "gen_docs.py", self.binary, "--root", self.root, *options], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
+    def test_few_rows(self):
+        self.assertEqual(gen_docs.few_rows(LISTING, self.root, "none.json"), "Nothing is measured here yet.\n")
+        results = self.root / "bench" / "results"
+        results.mkdir(parents=True)
+        data = {**BENCH, "env": {**BENCH["env"], "command": "carat bench"}, "results": [
+            RESULT, {**RESULT, "n": 64, "peers": {"cublaslt": {"us": 32.0}, "cutlass": {"us": 40.0}}}, {**RESULT, "m": 1, "peers": None}]}
+        (results / "few.json").write_text(json.dumps(data))
+        lines = gen_docs.few_rows(LISTING, self.root, "few.json").splitlines()
+        self.assertEqual([line.replace(" ", "") for line in lines[-2:]], ["|1|1|-|-|-|0.500|", "|16|2|1.600|0.800|32x4096|0.500|"])
+
     def test_writes_then_agrees_then_notices(self):
         page = self.root / "docs" / "env.md"
         page.write_text("before\n<!-- generated: environment -->\n<!-- end -->\nafter\n")

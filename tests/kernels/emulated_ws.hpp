@@ -36,9 +36,9 @@ constexpr int exchange_of = [] {
 }();
 
 template <class Shape, int N, int Stages, class Layout, class Types, class Copy = Bulk<true, true>,
-          class Epilogue = NoEpilogue>
+          class Epilogue = NoEpilogue, int Depth = 64>
 struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
-    static constexpr int kBN = N, kBK = 64, kStages = Stages;
+    static constexpr int kBN = N, kBK = Depth, kStages = Stages;
     static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
     static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC &&
                                    Epilogue::kGate == CARAT_GATE_NONE && Shape::kBM % 64 == 0 &&
@@ -48,7 +48,7 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr int kLinesBeyond =
         std::max((Shape::kBM + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce - Shape::kBM - kLinesB, 0);
     static constexpr unsigned kSharedBytes =
-        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + kLinesBeyond * 128 +
+        Stages * ((Shape::kBM + kLinesB) * Depth * 2 + 16) + kLinesBeyond * 128 +
         Shape::kConsumers *
             (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0) +
         (Shape::kClusterK > 1 ? Shape::kConsumers * (exchange_of<Shape, Types, N> + 16) : 0);
