@@ -27,7 +27,7 @@ Json PeerResult::json() const {
             {"choice", maybe(choice)}};
 }
 
-std::string BenchResult::best_peer() const {
+std::string fastest_of(const std::map<std::string, PeerResult>& peers) {
     std::string best;
     double least = INFINITY;
     for (const auto& [peer, entry] : peers)
@@ -35,9 +35,9 @@ std::string BenchResult::best_peer() const {
     return best;
 }
 
-double BenchResult::ratio() const {
-    const std::string peer = best_peer();
-    return peer.empty() ? NAN : peers.at(peer).us() / timing.us;
+double ratio_of(const std::map<std::string, PeerResult>& peers, double us) {
+    const std::string peer = fastest_of(peers);
+    return peer.empty() ? NAN : peers.at(peer).us() / us;
 }
 
 Table bench_table(const std::vector<BenchResult>& results, const std::vector<std::string>& peers) {

@@ -16,6 +16,9 @@ struct PeerResult {
     double us() const { return timing.samples > 0 ? timing.us : NAN; }
     Json json() const;
 };
+// The name of the fastest, empty if none was timed; its time over ours: above 1, we are faster.
+std::string fastest_of(const std::map<std::string, PeerResult>& peers);
+double ratio_of(const std::map<std::string, PeerResult>& peers, double us);
 
 struct BenchResult {
     carat_problem problem;
@@ -29,10 +32,8 @@ struct BenchResult {
     double predicted_us = NAN;
     std::map<std::string, PeerResult> peers;
 
-    // The name of the fastest peer, empty if none was timed.
-    std::string best_peer() const;
-    // Its time over ours: above 1, we are faster.
-    double ratio() const;
+    std::string best_peer() const { return fastest_of(peers); }
+    double ratio() const { return ratio_of(peers, timing.us); }
 };
 
 Table bench_table(const std::vector<BenchResult>& results, const std::vector<std::string>& peers);

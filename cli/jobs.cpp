@@ -60,11 +60,18 @@ void require_one_source(const ProblemFlags& problem, const SourceFlags& source) 
         fail(kUsage, "{} goes with --model", source.tokens.empty() ? "--tp" : "--tokens");
 }
 
+std::vector<int64_t> tokens_of(const SourceFlags& source) {
+    return parse_sizes(source.tokens.empty() ? "1,64,4096" : source.tokens, "--tokens");
+}
+
+int64_t tp_of(const SourceFlags& source) {
+    return parse_integer(source.tp.empty() ? "1" : source.tp, "--tp", 1, 4096);
+}
+
 std::vector<Shape> shapes_of(const ProblemFlags& problem, const SourceFlags& source) {
     if (!source.shapes.empty()) return shapes_of_file(source.shapes);
     if (source.model.empty()) return shapes_of_flags(problem);
-    const std::vector<int64_t> tokens = parse_sizes(source.tokens.empty() ? "1,64,4096" : source.tokens, "--tokens");
-    return shapes_of_model(source.model, tokens, parse_integer(source.tp.empty() ? "1" : source.tp, "--tp", 1, 4096));
+    return shapes_of_model(source.model, tokens_of(source), tp_of(source));
 }
 
 std::vector<Job> jobs_of(const ProblemFlags& problem, const std::vector<Shape>& shapes) {

@@ -25,6 +25,9 @@ void add_source_flags(CLI::App& app, SourceFlags& flags, const std::string& shap
 
 // Fails unless exactly one source is given.
 void require_one_source(const ProblemFlags& problem, const SourceFlags& source);
+// --tokens and --tp, or what stands for them.
+std::vector<int64_t> tokens_of(const SourceFlags& source);
+int64_t tp_of(const SourceFlags& source);
 // Of all sources but a trace.
 std::vector<Shape> shapes_of(const ProblemFlags& problem, const SourceFlags& source);
 std::vector<Job> jobs_of(const ProblemFlags& problem, const std::vector<Shape>& shapes);

@@ -22,6 +22,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", "One problem, from flags or from .npy and .safetensors files", add_run},
     {"bench", "Time problems: from flags, a file or a model; with peers and a comparison", add_bench},
     {"tune", "Measure the fastest kernel of each problem, and keep the choices in a database", add_tune},
+    {"calibrate", "Fit the cost models to this GPU, or say how far their predictions are off", add_calibrate},
     {"ladder", "From the naive kernel to the fastest: what each step brings, beside cuBLAS and the limits", add_ladder},
     {"explain", "Which kernel a problem gets, why, and how far from the limit it is", add_explain},
     {"list", "Kernels, GPUs, environment variables, statuses, exit codes", add_list},
@@ -93,8 +94,8 @@ int main(int argc, char** argv) {
     for (const auto& [sub, command] : commands)
         if (sub->parsed()) return run_command(command);
     complain(
-        "a subcommand is missing: demo, run, bench, tune, ladder, explain, list, models, doctor, prepare, pack or cache (see "
-        "`carat "
-        "--help`)");
+        "a subcommand is missing: demo, run, bench, tune, calibrate, ladder, explain, list, models, doctor, prepare, "
+        "pack or "
+        "cache (see `carat --help`)");
     return kUsage;
 }

@@ -271,6 +271,7 @@ std::vector<unsigned char> convert_elements(const void* from, carat_dtype from_t
     }
     carat_context_options options = Context::default_options();
     options.backend = CARAT_BACKEND_CPU;
+    options.trace = "";  // a conversion is no product of the user's
     const Context cpu(options);
     carat_problem problem = gemm_problem(count, 1, 1, from_type, "nn");
     problem.d.dtype = to_type;

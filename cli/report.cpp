@@ -46,6 +46,16 @@ Json environment_json(const Context& context, const MachineFlags& machine) {
     return env;
 }
 
+Json provenance_json(const Context& context) {
+    const Json state = device_state_json(context);
+    return {{"carat", carat_version()},
+            {"driver", member(state, "driver")},
+            {"sm_clock_mhz", member(state, "sm_clock_mhz")},
+            {"memory_clock_mhz", member(state, "memory_clock_mhz")},
+            {"power_limit_w", member(state, "power_limit_w")},
+            {"date", utc_now()}};
+}
+
 Json problem_json(const carat_problem& p, double alpha, double beta) {
     Json json;
     json["m"] = p.m;

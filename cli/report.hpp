@@ -12,6 +12,9 @@ Json environment_json(const Context& context, const MachineFlags& machine);
 // The device's clocks, power and temperature now, or null.
 Json device_state_json(const Context& context);
 
+// Version, driver, clocks, power limit, date: what a measured number that is kept for later depends on.
+Json provenance_json(const Context& context);
+
 // m, n, k, batch, groups, dtype, layout, recipe, epilogue.
 Json problem_json(const carat_problem& problem, double alpha, double beta);
 

@@ -28,6 +28,20 @@ Shape parse_line(const std::vector<std::string>& words, const std::string& where
     return shape;
 }
 
+Json layers_of(const std::string& model, int64_t tokens, int64_t tp) {
+    return parse_json(carat::models(model.c_str(), tokens, static_cast<int32_t>(tp)), "the model's layers");
+}
+
+Shape shape_of(const Json& gemm) {
+    Shape shape;
+    shape.name = text_at(gemm, "name", "?");
+    shape.m = static_cast<int64_t>(number_at(gemm, "m", 0));
+    shape.n = static_cast<int64_t>(number_at(gemm, "n", 0));
+    shape.k = static_cast<int64_t>(number_at(gemm, "k", 0));
+    shape.groups = static_cast<int64_t>(number_at(gemm, "groups", 0));
+    return shape;
+}
+
 }  // namespace
 
 std::vector<Shape> shapes_of_file(const std::string& path) {
@@ -49,19 +63,25 @@ std::vector<Shape> shapes_of_file(const std::string& path) {
 std::vector<Shape> shapes_of_model(const std::string& model, const std::vector<int64_t>& tokens, int64_t tp) {
     std::vector<Shape> shapes;
     for (int64_t count : tokens) {
-        const Json report =
-            parse_json(carat::models(model.c_str(), count, static_cast<int32_t>(tp)), "the model's layers");
-        for (const Json& gemm : member(report, "gemms")) {
-            Shape shape;
-            shape.name = text_at(gemm, "name", "?");
-            shape.m = static_cast<int64_t>(number_at(gemm, "m", 0));
-            shape.n = static_cast<int64_t>(number_at(gemm, "n", 0));
-            shape.k = static_cast<int64_t>(number_at(gemm, "k", 0));
-            shape.groups = static_cast<int64_t>(number_at(gemm, "groups", 0));
-            shapes.push_back(shape);
-        }
+        const Json report = layers_of(model, count, tp);
+        for (const Json& gemm : member(report, "gemms")) shapes.push_back(shape_of(gemm));
     }
     return shapes;
+}
+
+DecoderLayer decoder_layer(const std::string& model, int64_t tokens, int64_t tp) {
+    const Json report = layers_of(model, tokens, tp);
+    DecoderLayer layer = {text_at(report, "model"), tokens, {}};
+    bool experts = false;
+    for (const Json& gemm : member(report, "gemms")) {
+        if (text_at(gemm, "tokens_rule") == "last_token") continue;
+        layer.gemms.push_back(shape_of(gemm));
+        experts |= layer.gemms.back().groups > 0;
+    }
+    // The plain feed-forward block is of the layers that have no experts.
+    if (experts)
+        std::erase_if(layer.gemms, [](const Shape& s) { return s.name == "gate_up_proj" || s.name == "down_proj"; });
+    return layer;
 }
 
 }  // namespace carat::cli

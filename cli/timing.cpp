@@ -115,11 +115,15 @@ std::unique_ptr<OperandSets> allocate_cold(const Context& context, const carat_p
 }
 
 Repeater::Repeater(const Context& context, const Stream& stream, const OperandSets& sets, const Enqueue& enqueue)
-    : stream_(stream), sets_(sets), enqueue_(enqueue) {
+    : Repeater(context, stream, {sets.size(), sets.bytes()},
+               [&sets, enqueue](size_t set, void* s) { enqueue(sets[set], s); }) {}
+
+Repeater::Repeater(const Context& context, const Stream& stream, const Rotation& rotation, const Launch& launch)
+    : stream_(stream), rotation_(rotation), launch_(launch) {
     if (!is_cuda(context)) return;
     // Sets too small to push each other out: one pass a graph, since a second would find the first one's data in L2.
-    const bool small = sets.size() * sets.bytes() < kColdBytesGpu;
-    enqueue_(sets_[0], stream_.get());  // whatever is done only once is done outside of the graph
+    const bool small = rotation.sets * rotation.bytes_per_set < kColdBytesGpu;
+    launch_(0, stream_.get());  // whatever is done only once is done outside of the graph
     stream_.synchronize();
     capture(context, 1);
     const double pass_us = graph_->launch(stream_);
@@ -130,9 +134,9 @@ Repeater::Repeater(const Context& context, const Stream& stream, const OperandSe
 
 // One graph of so many passes over the operand sets.
 void Repeater::capture(const Context& context, size_t passes) {
-    launches_ = passes * sets_.size();
+    launches_ = passes * rotation_.sets;
     graph_ = std::make_unique<Graph>(Graph::capture(context, stream_, [&] {
-        for (size_t i = 0; i < launches_; ++i) enqueue_(sets_[i % sets_.size()], stream_.get());
+        for (size_t i = 0; i < launches_; ++i) launch_(i % rotation_.sets, stream_.get());
     }));
 }
 
@@ -145,8 +149,8 @@ double Repeater::sample() {
 double Repeater::sample_cpu() {
     const auto begin = Clock::now();
     for (size_t i = 0; i < launches_; ++i) {
-        enqueue_(sets_[next_], nullptr);
-        next_ = (next_ + 1) % sets_.size();
+        launch_(next_, nullptr);
+        next_ = (next_ + 1) % rotation_.sets;
     }
     const double seconds = seconds_since(begin);
     const double us = seconds * 1e6 / double(launches_);

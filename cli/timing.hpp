@@ -40,10 +40,17 @@ size_t cold_sets(const Context& context, size_t bytes_per_set);
 std::unique_ptr<OperandSets> allocate_cold(const Context& context, const carat_problem& problem, uint64_t seed,
                                            double alpha, double beta);
 
-// Executes what `enqueue` enqueues for each operand set and times it: a CUDA graph of one pass over the sets, or direct
+// What a Repeater goes through in turn.
+struct Rotation {
+    size_t sets = 0, bytes_per_set = 0;
+};
+
+// Executes what `launch` enqueues for each operand set and times it: a CUDA graph of one pass over the sets, or direct
 // calls on the CPU.
 class Repeater {
   public:
+    using Launch = std::function<void(size_t set, void* stream)>;
+    Repeater(const Context& context, const Stream& stream, const Rotation& rotation, const Launch& launch);
     using Enqueue = std::function<void(const Operands& operands, void* stream)>;
     Repeater(const Context& context, const Stream& stream, const OperandSets& sets, const Enqueue& enqueue);
     double sample();
@@ -53,8 +60,8 @@ class Repeater {
     double sample_cpu();
     void capture(const Context& context, size_t passes);
     const Stream& stream_;
-    const OperandSets& sets_;
-    Enqueue enqueue_;
+    Rotation rotation_;
+    Launch launch_;
     std::unique_ptr<Graph> graph_;
     std::unique_ptr<Buffer> flush_;  // where one pass is too small to push the former one out of the L2 cache
     size_t launches_ = 1, next_ = 0;

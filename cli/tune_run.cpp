@@ -2,89 +2,16 @@
 #include "tune_run.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <map>
-#include <memory>
-#include <thread>
 
 #include "progress.hpp"
 #include "report.hpp"
 #include "tuning_file.hpp"
+#include "workbench.hpp"
 
 namespace carat::cli {
 namespace {
 
 using State = Contender::State;
-
-// The plans, operands and timers of one problem's kernels.
-class Workbench : public Ring {
-  public:
-    Workbench(const Context& context, const Stream& stream, const Job& job, uint64_t seed)
-        : context_(context), stream_(stream), job_(job), seed_(seed) {}
-
-    // On all cores; what the compiler refuses is marked.
-    void compile(std::vector<Contender>& contenders) {
-        std::vector<std::unique_ptr<Plan>> plans(contenders.size());
-        std::atomic<size_t> next{0};
-        const auto work = [&] {
-            for (size_t i = next++; i < plans.size(); i = next++) plans[i] = plan(contenders[i]);
-        };
-        const size_t workers = std::min<size_t>(plans.size(), std::max(1u, std::thread::hardware_concurrency()));
-        std::vector<std::thread> threads;
-        for (size_t i = 1; i < workers; ++i) threads.emplace_back(work);
-        work();
-        for (std::thread& thread : threads) thread.join();
-        size_t workspace = 1;
-        for (size_t i = 0; i < plans.size(); ++i) {
-            if (!plans[i]) continue;
-            workspace = std::max(workspace, plans[i]->workspace_bytes());
-            plans_[contenders[i].kernel] = std::move(plans[i]);
-        }
-        if (plans_.empty()) return;
-        sets_ = allocate_cold(context_, job_.problem, seed_, job_.alpha, job_.beta);
-        workspace_ = Buffer(context_, workspace);
-        sets_->set_workspace(workspace_);
-    }
-
-    void admit(Contender& contender) override {
-        if (contender.state == State::refused) return;
-        const Plan& plan = *plans_.at(contender.kernel);
-        try {
-            blank_result(context_, *sets_);
-            const CheckReport check = check_once(context_, stream_, plan, job_.problem, (*sets_)[0]);
-            contender.state = check.ok() ? State::ready : State::wrong;
-            if (!check.ok()) contender.reason = describe_failure(check);
-            if (check.ok())
-                timers_[contender.kernel] = std::make_unique<Repeater>(
-                    context_, stream_, *sets_, [&plan](const Operands& o, void* s) { plan.execute(o, s); });
-        } catch (const Error& error) {
-            contender.state = State::refused;
-            contender.reason = one_line(error.what());
-        }
-    }
-
-    double sample(const Contender& contender) override { return timers_.at(contender.kernel)->sample(); }
-
-  private:
-    std::unique_ptr<Plan> plan(Contender& contender) const {
-        try {
-            return std::make_unique<Plan>(context_.plan(job_.problem, contender.kernel));
-        } catch (const std::exception& error) {
-            contender.state = State::refused;
-            contender.reason = one_line(error.what());
-            return nullptr;
-        }
-    }
-
-    const Context& context_;
-    const Stream& stream_;
-    const Job& job_;
-    const uint64_t seed_;
-    std::map<std::string, std::unique_ptr<Plan>> plans_;
-    std::unique_ptr<OperandSets> sets_;
-    Buffer workspace_;
-    std::map<std::string, std::unique_ptr<Repeater>> timers_;
-};
 
 struct Skipped {
     const Job* job;
@@ -120,22 +47,7 @@ Json problem_of(const Job& job) {
 }
 
 std::vector<Contender> contenders_of(const Run& run, const Job& job, std::string& own) {
-    const Json report = parse_json(run.context.tuning_candidates(job.problem), "the candidates");
-    own = text_at(report, "chosen");
-    std::vector<Contender> all;
-    for (const Json& candidate : member(report, "candidates"))
-        all.push_back({text_at(candidate, "kernel"), number_at(candidate, "predicted_us", NAN)});
-    return prune(std::move(all), own, run.options.effort);
-}
-
-Json provenance_json(const Run& run) {
-    const Json state = device_state_json(run.context);
-    return {{"carat", carat_version()},
-            {"driver", member(state, "driver")},
-            {"sm_clock_mhz", member(state, "sm_clock_mhz")},
-            {"memory_clock_mhz", member(state, "memory_clock_mhz")},
-            {"power_limit_w", member(state, "power_limit_w")},
-            {"date", utc_now()}};
+    return prune(all_contenders(run.context, job.problem, own), own, run.options.effort);
 }
 
 Json own_json(const Verdict& verdict, const std::string& own) {
@@ -157,7 +69,7 @@ Json row_json(const Run& run, const Job& job, const Verdict& verdict, const std:
             {"own", own_json(verdict, own)},
             {"kernels", run.kernels},
             {"checked", true},
-            {"provenance", provenance_json(run)}};
+            {"provenance", provenance_json(run.context)}};
 }
 
 Json contenders_json(const std::vector<Contender>& contenders) {

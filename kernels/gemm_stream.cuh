@@ -70,10 +70,11 @@ struct GemmStream {
     __device__ void ask(StreamPlace& at, Runs& runs, int slot) const {
         Operands::ask(params, at, shared_address(dynamic_shared()) + ring(slot), lane);
         cp_async_commit_group();
-        if (at.step + 1 < steps)
-            Operands::advance(params, at, kBlockK);
-        else
-            at = first(runs.next());
+        if (at.step + 1 < steps) return Operands::advance(params, at, kBlockK);
+        const RunTile next = runs.next();
+        // All is asked for. Not sooner: the next kernel's blocks would take from memory what this one waits for.
+        if (next.cols == 0) let_next_kernel_start();
+        at = first(next);
     }
 
     static __device__ void multiply(Sums& sums, const typename Operands::Step& step) {
@@ -179,7 +180,6 @@ __device__ bool has_whole_chunks(const GemmParams& params) {
 template <class Config>
 __device__ void gemm_stream(const GemmParams& params) {
     using Whole = GemmStream<Config, false>;
-    let_next_kernel_start();
     const bool whole = has_whole_chunks<Config>(params);
     const typename Whole::Runs runs(params.n / Whole::Staged::kParts, params.batch, blockIdx.x / Whole::kCluster,
                                     gridDim.x / Whole::kCluster);

@@ -5,6 +5,7 @@
 //              mainloop/split_in_l2.cuh     parts of K in any blocks, added up through L2
 //   scheduler  scheduler/raster_tiles.cuh   clusters of blocks over D in an order that suits L2
 //              scheduler/work_items.cuh     each tile of a block, or a part of its K
+//              scheduler/stream_k.cuh       the last waves of tiles, dealt out evenly in steps of K
 //   epilogue   epilogue/fragment_box.cuh    what happens to an accumulator on its way to D
 //   store      store/boxes.cuh              through shared memory, in bulk or by threads
 // A producer warpgroup fills stages. The consumers multiply
@@ -22,24 +23,33 @@
 #include <mainloop/split_in_l2.cuh>
 #include <mainloop/stages.cuh>
 #include <ptx/dependent_launch.cuh>
-#include <scheduler/raster_tiles.cuh>
+#include <scheduler/stream_k.cuh>
 #include <store/boxes.cuh>
 
 namespace carat_kernel {
 
+template <class Config, bool = Config::kStreamK>
+struct Schedule {
+    using Items = WorkItems<Config>;
+};
+template <class Config>
+struct Schedule<Config, true> {
+    using Items = StreamKItems<Config>;
+};
+
 // A tile may have fewer rows than its wgmma (kBM, a multiple of 8), so that rows can be dealt evenly to all SMs where the
 // operands' bytes are the time: 6144 rows are 96 tiles of 64, but 128 of 48. The rest of the products is of whatever lies behind
 // the tile in shared memory, and is not stored.
-// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK = 64, kStages, kClusterM, kClusterN, kClusterK,
-// kSerialParts, kSeparateParts, kConsumers, kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128,
-// kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC, kBulkStore, kOnceA, kOnceB; kRowMajorA, kRowMajorB,
-// kRowMajorD; kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
+// Config: kBM up to 64 kTM (x kConsumers, unless kPingPong), kBN, kBK in 64s, kStages, kClusterM, kClusterN, kClusterK,
+// kSerialParts, kSeparateParts, kStreamK, kConsumers, kPingPong, kThreads = 128 (1 + kConsumers), kFillThreads = 128,
+// kProducerRegisters, kConsumerRegisters; kBulkA, kBulkB, kBulkC, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD;
+// kTypeA = kTypeB; the epilogue's constants (epilogue/ops.cuh).
 template <class Config>
 struct GemmWs {
     static constexpr int kRows = 64 * Config::kTM * (Config::kPingPong ? 1 : Config::kConsumers);  // of wgmma
     static_assert(Config::kBM <= kRows && Config::kBM > kRows - 64 * Config::kTM && Config::kBM % 8 == 0);
     static_assert(!Config::kPingPong || Config::kConsumers == 2);
-    static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers) && Config::kBK == kTileDepth);
+    static_assert(Config::kThreads == kWarpgroupThreads * (1 + Config::kConsumers));
     using Place = ClusterPlace<Config>;
     using Ring = Stages<Config, kConsumerStoreBytes<Config> + SplitBoxes<Config>::kBytes>;
     using Boxes = StoreBoxes<Config, Ring::kStores>;
@@ -47,7 +57,7 @@ struct GemmWs {
     static_assert(Config::kBM % 64 == 0 || !Config::kBulkC, "C would come to boxes that nobody stores");
     static_assert((Config::kBulkA || Place::kN == 1) && (Config::kBulkB || Place::kM == 1),
                   "only the copy engine writes to other blocks");
-    using Items = WorkItems<Config>;
+    using Items = typename Schedule<Config>::Items;
     using InL2 = SplitInL2<Config>;
     // A lone consumer and the producer have as many as a thread can name.
     static constexpr bool kSharesRegisters = Config::kConsumers > 1;
@@ -66,6 +76,8 @@ struct GemmWs {
                 fill_stage(params, stages, at.stage, item.tile, item.steps.first + step, place);
             }
         }
+        // Not sooner: its blocks would take from memory what this one's are waiting for.
+        let_next_kernel_start();
     }
 
     static __device__ void consume(const BulkGemmParams& params, const Ring& stages, const Items& items,
@@ -134,17 +146,16 @@ __device__ void gemm_ws(const BulkGemmParams& params) {
         if (Config::kBulkStore) bulk_prefetch(params.d_map);
     }
     start_together<Config>();
-    let_next_kernel_start();
     // Not where alpha is yet to be read: A and B may be no operands then.
-    if constexpr (!Config::kDeviceScalars && (Config::kOnceA || Config::kOnceB))
+    if constexpr (!Config::kDeviceScalars)
         if (threadIdx.x < Config::kFillThreads) {
-            const int steps = step_count(params, load_scalars<Config>(params.epilogue));
-            fetch_early<Config>(params, WorkItems<Config>(params.walk, place, steps));
+            const int steps = step_count<Config>(params, load_scalars<Config>(params.epilogue));
+            fetch_early<Config>(params, typename Kernel::Items(params.walk, place, steps));
         }
     wait_for_kernels_before();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const WorkItems<Config> items(params.walk, place, step_count(params, scalars));
+    const typename Kernel::Items items(params.walk, place, step_count<Config>(params, scalars));
     const int consumer = warpgroup_index() - 1;
     if (consumer < 0) {
         if constexpr (Kernel::kSharesRegisters) shrink_registers<Config::kProducerRegisters>();

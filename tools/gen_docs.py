@@ -217,6 +217,41 @@ def passes(listing, root, argument):
             f"slower than the best measured one on average, {100 * max(behind):.1f} % at most; times of one configuration scatter by {100 * scatter:.1f} %.\n")
 
 
+def chain(listing, root, argument):
+    """`chain PATH`: one decoder layer as a chain, of each number of tokens in bench/results/PATH (schema carat.bench_chain/1)."""
+    path = root / "bench" / "results" / argument
+    if not path.exists():
+        return "Nothing is measured here yet.\n"
+    data = read_json(path)
+    names = sorted({name for one in data["chains"] for name in one["peers"]})
+    rows = [[one["model"], one["tokens"], number(one["us"]), number(one["floor_us"]), percent(one["floor_us"], one["us"]),
+             *(number((one["peers"].get(name) or {}).get("us")) for name in names), *([ratio(best_peer(one["peers"])[1], one["us"])] if names else [])]
+            for one in data["chains"]]
+    header = ["model", "tokens", "Carat, us a layer", "sum of floors, us", "of the floors", *(f"{name}, us" for name in names),
+              *(["its time / ours" if len(names) == 1 else "best peer time / ours"] if names else [])]
+    return f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n" + table(header, rows, header[1:])
+
+
+def few_rows(listing, root, argument):
+    """`few_rows PATH`: a run over many layers, one line for each number of rows (schema carat.bench/1)."""
+    path = root / "bench" / "results" / argument
+    if not path.exists():
+        return "Nothing is measured here yet.\n"
+    data = read_json(path)
+    rows = []
+    for m in sorted({result["m"] for result in data["results"]}):
+        timed = [result for result in data["results"] if result["m"] == m and result["us"]]
+        peers = [(best_peer(result["peers"] or {})[1] / result["us"], f"{result['n']} x {result['k']}") for result in timed
+                 if best_peer(result["peers"] or {})[1]]
+        floors = [result["floor_us"] / result["us"] for result in timed]
+        least, where = min(peers, default=(None, "-"))
+        rows.append([m, len(timed), f"{statistics.geometric_mean(one for one, _ in peers):.3f}" if peers else "-",
+                     f"{least:.3f}" if least else "-", where, f"{statistics.geometric_mean(floors):.3f}"])
+    header = ["rows", "layers", "best peer time / ours", "the least", "of N x K", "floor / ours"]
+    return (f"{environment_line(data['env'])}From `bench/results/{argument}`, written by `{data['env']['command']}`:\n\n"
+            + table(header, rows, [name for name in header if name != "of N x K"]))
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -276,7 +311,8 @@ def ratio(one, two):
 # ---- the pages
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
-         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "ladder": ladder}
+         "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "chain": chain, "few_rows": few_rows,
+         "ladder": ladder}
 
 
 def read_json(path):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [ladder] [ncu]: everything that needs a GPU, or the parts
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [decode] [ladder] [ncu]: everything that needs a GPU, or the parts
 # named, from a built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32
-# benches with cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), the ladder
-# of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json
+# benches with cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), decode and a
+# decoder layer as a chain, the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json
 # (GoogleTest), sanitizer/*.txt, bench/*.json, bench/epilogues/*.json, ncu/*, logs/*.txt and summary.json. Every step has a time limit;
 # the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the root).
 set -uo pipefail
 
-all_parts="tests sanitizer real_input bench engine ladder ncu"
+all_parts="tests sanitizer real_input bench engine decode ladder ncu"
 if [ $# -lt 1 ]; then
     echo "usage: tools/gpu_suite.sh OUT [PART...] (OUT: a directory for the results; parts: $all_parts)" >&2
     exit 2
@@ -146,6 +146,24 @@ epilogue() {  # NAME FLAGS...
         --dtype bf16 --budget 0.5 --json "${@:2}"
 }
 
+# Few rows beside every peer and what tools/decode_report.py makes of them, what batch invariance costs, problems of odd waves, a
+# decoder layer as a chain, and the host's part.
+decode() {
+    local carat=$build/cli/carat
+    json_step decode_bf16 400 "$out/bench/decode_bf16.json" "$carat" bench --shapes bench/suites/decode.txt \
+        --peer cublaslt,cutlass,deepgemm --budget 0.2 --json
+    json_step decode_f16 400 "$out/bench/decode_f16.json" "$carat" bench --shapes bench/suites/decode.txt --dtype f16 \
+        --peer cublaslt,cutlass --budget 0.2 --json
+    step decode_report 10 tools/decode_report.py "$out"/bench/decode_*.json
+    json_step decode_invariant 100 "$out/bench/decode_invariant.json" "$carat" bench --shapes bench/suites/decode.txt \
+        --numerics batch_invariant --budget 0.1 --json
+    json_step waves 60 "$out/bench/waves.json" "$carat" bench --shapes bench/suites/waves.txt \
+        --peer cublaslt,cutlass,deepgemm --budget 0.5 --json
+    json_step chain 240 "$out/bench/chain.json" "$carat" bench --model llama-3.1-8b --tokens 1,2,4,8,16,32,64,128,256 --dtype bf16 --chain \
+        --peer cublaslt --json
+    step host_cost 60 "$build/bench/host_cost" --output "$out/bench/host_cost.json"
+}
+
 # Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.
 ladder() {
     local size carat=$build/cli/carat
@@ -190,7 +208,7 @@ step gpu_is_there 60 nvidia-smi
 cp "$out/logs/gpu_is_there.txt" "$out/nvidia-smi.txt"
 for part in "${parts[@]}"; do
     case $part in
-    tests | sanitizer | real_input | bench | engine | ladder | ncu) "$part" ;;
+    tests | sanitizer | real_input | bench | engine | decode | ladder | ncu) "$part" ;;
     *) echo "there is no part '$part': use some of $all_parts" >&2 && exit 2 ;;
     esac
 done

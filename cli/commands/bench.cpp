@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bench_candidates.hpp"
+#include "bench_chain.hpp"
 #include "bench_view.hpp"
 #include "commands/commands.hpp"
 #include "compare.hpp"
@@ -25,7 +26,7 @@ struct BenchFlags {
     SourceFlags source;
     std::vector<std::string> peers;
     std::string compare, load, fail_above = "3%", timeout = "0", budget = "1.5";
-    bool check = true, csv = false, all_candidates = false;
+    bool check = true, csv = false, all_candidates = false, chain = false;
 };
 
 // A run's fixed parts.
@@ -40,16 +41,6 @@ struct Bench {
 struct Rival {
     std::unique_ptr<Contestant> contestant;
     PeerResult* result;
-
-    // A peer that fails while it is timed leaves the race, with the reason in place of its choice.
-    double sample() {
-        try {
-            return contestant->sample();
-        } catch (const std::runtime_error& error) {
-            result->choice = fmt::format("it failed while it was timed: {}", one_line(error.what()));
-            return NAN;
-        }
-    }
 };
 
 std::vector<Rival> invite(const Bench& bench, const OperandSets& sets, BenchResult& result) {
@@ -77,14 +68,16 @@ void time_problem(const Bench& bench, BenchResult& result) {
     auto sets = allocate_cold(bench.context, problem, seed_of(bench.flags.machine), result.alpha, result.beta);
     Buffer workspace(bench.context, std::max<size_t>(plan.workspace_bytes(), 1));
     sets->set_workspace(workspace);
-    std::vector<Rival> rivals = invite(bench, *sets, result);
+    const std::vector<Rival> rivals = invite(bench, *sets, result);
     if (bench.flags.check) {
         blank_result(bench.context, *sets);
         result.check = check_once(bench.context, bench.stream, plan, problem, (*sets)[0]);
     }
     Repeater ours(bench.context, bench.stream, *sets, [&plan](const Operands& o, void* s) { plan.execute(o, s); });
     std::vector<Sampler> contestants = {[&ours] { return ours.sample(); }};
-    for (Rival& rival : rivals) contestants.push_back([&rival] { return rival.sample(); });
+    for (const Rival& rival : rivals)
+        contestants.push_back(
+            unless_it_fails([&one = *rival.contestant] { return one.sample(); }, &rival.result->choice));
     const std::vector<Timing> timings = measure(contestants, {.seconds = parse_budget(bench.flags.budget)});
     result.timing = timings[0];
     for (size_t i = 0; i < rivals.size(); ++i) rivals[i].result->timing = timings[i + 1];
@@ -210,29 +203,53 @@ CandidatesOptions candidates_options(const BenchFlags& flags) {
             .table = flags.output.tables() && !flags.csv};
 }
 
-ExitCode run_bench(const BenchFlags& flags) {
-    if (flags.all_candidates && (!flags.peers.empty() || !flags.compare.empty() || !flags.source.trace.empty()))
+ChainOptions chain_options(const BenchFlags& flags) {
+    return {.problem = flags.problem,
+            .machine = flags.machine,
+            .source = flags.source,
+            .output = flags.output,
+            .peers = parse_peers(flags.peers),
+            .budget = parse_budget(flags.budget),
+            .check = flags.check};
+}
+
+// What does not go together.
+void check_flags(const BenchFlags& flags) {
+    const bool loads = !flags.compare.empty() || !flags.load.empty();
+    if (flags.all_candidates && (!flags.peers.empty() || loads || !flags.source.trace.empty()))
         fail(kUsage,
              "--all-candidates compares kernels of one row: --peer, --compare, --load and --replay do not go with it");
-    parse_percent(flags.fail_above, "--fail-above");
+    if (flags.chain && (flags.all_candidates || flags.csv || loads))
+        fail(kUsage,
+             "--chain times a layer as a whole: --all-candidates, --csv, --compare and --load do not go with it");
+    if (flags.chain && flags.source.model.empty())
+        fail(kUsage, "--chain takes the linear layers of a model: give --model NAME");
     if (flags.csv && flags.output.json) fail(kUsage, "--csv and --json were both given: stdout takes one");
+    if (!flags.load.empty() && flags.compare.empty())
+        fail(kUsage, "--load goes with --compare: it takes results in place of measuring");
+}
+
+Json measure(const BenchFlags& flags, ExitCode& code) {
+    const double limit = parse_timeout(flags.timeout);
+    std::vector<Job> jobs;
+    if (!flags.chain) jobs = read_jobs(flags.problem, flags.source);
+    catch_interrupts();
+    set_time_limit(limit);
+    if (flags.chain) return measure_chains(chain_options(flags), code);
+    if (flags.all_candidates) return measure_candidates(candidates_options(flags), code);
+    return measure_all(flags, jobs, code);
+}
+
+ExitCode run_bench(const BenchFlags& flags) {
+    check_flags(flags);
+    parse_percent(flags.fail_above, "--fail-above");
     parse_budget(flags.budget);
     parse_peers(flags.peers);
-    const double limit = parse_timeout(flags.timeout);
+    parse_timeout(flags.timeout);
     const Json before = flags.compare.empty() ? Json() : load_results(flags.compare, "--compare");
     OutputFile file(flags.output.file);
     ExitCode code = kOk;
-    Json report;
-    if (flags.load.empty()) {
-        const std::vector<Job> jobs = read_jobs(flags.problem, flags.source);
-        catch_interrupts();
-        set_time_limit(limit);
-        report =
-            flags.all_candidates ? measure_candidates(candidates_options(flags), code) : measure_all(flags, jobs, code);
-    } else {
-        if (flags.compare.empty()) fail(kUsage, "--load goes with --compare: it takes results in place of measuring");
-        report = load_results(flags.load, "--load");
-    }
+    Json report = flags.load.empty() ? measure(flags, code) : load_results(flags.load, "--load");
     ExitCode compared = kOk;
     if (!flags.compare.empty()) compared = compare(flags, before, report, flags.output.tables() && !flags.csv);
     file.commit(dump(report));
@@ -268,6 +285,8 @@ Command add_bench(CLI::App& app) {
     app.add_flag("--csv", flags->csv, "Print CSV to stdout instead of a table");
     app.add_flag("--all-candidates", flags->all_candidates,
                  "Time every configuration of the row that --kernel names, or that is chosen; --budget is of each");
+    app.add_flag("--chain", flags->chain,
+                 "With --model: time the products of one decoder layer as a whole, each after the one before");
     add_machine_flags(app, flags->machine);
     add_output_flags(app, flags->output, true);
     return [flags] { return run_bench(*flags); };

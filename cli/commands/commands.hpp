@@ -19,6 +19,7 @@ Command add_doctor(CLI::App& app);
 Command add_run(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_tune(CLI::App& app);
+Command add_calibrate(CLI::App& app);
 Command add_ladder(CLI::App& app);
 Command add_list(CLI::App& app);
 Command add_explain(CLI::App& app);

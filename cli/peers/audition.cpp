@@ -19,6 +19,7 @@ class Audition::Winner : public Contestant {
           repeater_(arena.context, arena.stream, sets, enqueue) {}
 
     double sample() override { return repeater_.sample(); }
+    Repeater::Enqueue enqueue() const override { return enqueue_; }
 
     bool verify(std::string* why_not) override {
         blank_result(arena_.context, sets_);

@@ -2,6 +2,7 @@
 #include "peers/peer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "peers/cublaslt.hpp"
 #include "peers/cutlass.hpp"
@@ -71,6 +72,17 @@ std::string plain_refusal(const std::string& title, const carat_problem& p, cons
         return title + " is timed without scales and epilogue only";
     if (p.m == 0 || p.n == 0 || p.k == 0) return title + " is timed on no empty problem";
     return "";
+}
+
+Sampler unless_it_fails(const Sampler& sampler, std::string* why_not) {
+    return [sampler, why_not] {
+        try {
+            return sampler();
+        } catch (const std::runtime_error& error) {
+            *why_not = fmt::format("it failed while it was timed: {}", one_line(error.what()));
+            return double(NAN);
+        }
+    };
 }
 
 Guest join(const std::string& name, const Arena& arena, Json& env) {

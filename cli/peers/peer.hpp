@@ -28,6 +28,8 @@ class Contestant {
     virtual double sample() = 0;
     // Is the result right? A sentence if not.
     virtual bool verify(std::string* why_not) = 0;
+    // One execution on operands of its problem, for as long as the peer lives; empty where it computes in another process.
+    virtual Repeater::Enqueue enqueue() const { return {}; }
     std::string choice;  // "128x256x64 cooperative 2x1 swizzle 4 along m (best of 39)"
 };
 
@@ -58,6 +60,8 @@ struct Guest {
     std::unique_ptr<Peer> peer;
     std::string left_out;  // the reason, empty if it is there
 };
+// `sampler`, of a peer that leaves the race where it fails: NaN, and the reason.
+Sampler unless_it_fails(const Sampler& sampler, std::string* why_not);
 // Opens a peer, notes it in the environment of a result, and says on stderr where it is left out.
 Guest join(const std::string& name, const Arena& arena, Json& env);
 

@@ -274,10 +274,9 @@ typedef struct carat_context_options {
     int32_t threads;       /* CPU threads; 0: as many as the process may use */
     carat_jit jit;
     const char* cache_dir; /* NULL: CARAT_CACHE_DIR, else the documented places; "": memory only */
-    const char*
-        tuning; /* NULL: CARAT_TUNING, else the documented places; a tuning database that goes before the shipped
-                              one; "off": none, the model alone chooses */
-    const char* target; /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
+    const char* tuning;    /* NULL: CARAT_TUNING, else the documented places; a database over the shipped one; "off" */
+    const char* trace;     /* NULL: CARAT_TRACE; a file to append what is executed to; "": none */
+    const char* target;    /* NULL: the real device; a GPU name of `carat list --targets` ("h200"): plan and explain for
                               it with no such GPU here; such plans cannot be executed */
     const char* pack; /* kernels compiled ahead of time. NULL: CARAT_PACK, else the documented places; a pack file or
                               a directory of *.pack: only those; "": none */
@@ -414,6 +413,16 @@ CARAT_API carat_status carat_tuning_read(const char* path, carat_text_t* json);
 /* JSON "carat.tuning_candidates/1": what a tuner measures, the best predicted first, and what the model chooses. */
 CARAT_API carat_status carat_tuning_candidates(carat_context_t context, const carat_problem* problem,
                                                carat_text_t* json);
+
+/* JSON "carat.calibration_info/1": the parameters of the cost models that the context uses, what is shipped for each, and the
+ * user's device file, which `carat calibrate` writes. GPUs only, as are the next two. docs/calibration.md. */
+CARAT_API carat_status carat_calibration(carat_context_t context, carat_text_t* json);
+/* `samples`: JSON "carat.calibration_samples/1", measured times of kernels. JSON "carat.prediction_error/1": how far the
+ * predicted times are from them, and how often the best predicted kernel is within 5 % of the best measured. */
+CARAT_API carat_status carat_prediction_error(carat_context_t context, const char* samples, carat_text_t* json);
+/* JSON "carat.calibration/1": a device file with the parameters that predict the samples best, searched from the shipped
+ * ones on; "error" has the errors before and after. The same samples give the same file. */
+CARAT_API carat_status carat_calibrate(carat_context_t context, const char* samples, carat_text_t* json);
 
 /* The kernel cache: JSON "carat.cache/1" (path, entries, bytes); `verify` re-reads every entry, `prune` applies the size
  * limit, `clear` removes the entries. command: "stats", "verify", "prune", "clear". */

@@ -243,6 +243,21 @@ class Context {
         check(carat_tuning_candidates(context_, &problem, text.out()));
         return text.str();
     }
+    std::string calibration() const {
+        Text text;
+        check(carat_calibration(context_, text.out()));
+        return text.str();
+    }
+    std::string prediction_error(const std::string& samples) const {
+        Text text;
+        check(carat_prediction_error(context_, samples.c_str(), text.out()));
+        return text.str();
+    }
+    std::string calibrate(const std::string& samples) const {
+        Text text;
+        check(carat_calibrate(context_, samples.c_str(), text.out()));
+        return text.str();
+    }
     std::string device_state() const {
         Text text;
         check(carat_device_state(context_, text.out()));

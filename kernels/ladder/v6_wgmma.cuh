@@ -30,7 +30,7 @@ __device__ void v6_wgmma(const BulkGemmParams& params) {
     __syncthreads();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const int steps = step_count(params, scalars);
+    const int steps = step_count<Config>(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, params.n, params.batch);
     const int row = warpgroup_index() * 64;  // of this warpgroup's part of the tile
     RingPosition<Config::kStages> at;

@@ -34,7 +34,7 @@ __device__ void v7_warp_specialized(const BulkGemmParams& params) {
     __syncthreads();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const int steps = step_count(params, scalars);
+    const int steps = step_count<Config>(params, scalars);
     const LinearTiles<Config::kBM, Config::kBN> tiles(params.m, params.n, params.batch);
     const int consumer = warpgroup_index() - 1;
     RingPosition<Config::kStages> at;

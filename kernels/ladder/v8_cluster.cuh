@@ -37,7 +37,7 @@ __device__ void v8_cluster(const BulkGemmParams& params) {
     start_together<Config>();
 
     const Scalars scalars = load_scalars<Config>(params.epilogue);
-    const int steps = step_count(params, scalars);
+    const int steps = step_count<Config>(params, scalars);
     const RasterTiles<Config> tiles(params.walk, place);
     const int consumer = warpgroup_index() - 1;
     RingPosition<Config::kStages> at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fetch_early.cuh: the begin of what a block alone reads (kOnceA, kOnceB: weights, in decode) on its way to L2 before the
+// fetch_early.cuh: the begin of what a block alone reads (weights, in decode) on its way to L2 before the
 // kernels before this one have ended: memory then has something to do while they end and this one starts. It is safe whatever
 // they write, for L2 is where their stores go, too. Of K-major operands, whose rows are contiguous: 20 to 30 clocks for each
 // 128 bytes of a box of the copy engine would be too slow.
@@ -15,8 +15,8 @@ namespace carat_kernel {
 template <class Config>
 __device__ void fetch_rows_early(const void* operand, i64 row_stride, i64 place, int first, int rows, int end,
                                  i64 depth, StepRange steps, int bytes_of_row) {
-    const i64 k = i64(steps.first) * kTileDepth;
-    const i64 of_steps = i64(steps.count) * kTileDepth, left = of_steps < depth - k ? of_steps : depth - k;
+    const i64 k = i64(steps.first) * Config::kBK;
+    const i64 of_steps = i64(steps.count) * Config::kBK, left = of_steps < depth - k ? of_steps : depth - k;
     const int bytes = static_cast<int>(2 * left < bytes_of_row ? 2 * left : bytes_of_row) / 16 * 16;
     if (bytes <= 0) return;
     const char* const begin = static_cast<const char*>(operand) + 2 * (place + k);
@@ -25,16 +25,16 @@ __device__ void fetch_rows_early(const void* operand, i64 row_stride, i64 place,
 }
 
 // The block's first item, so many bytes of each row (params.early_bytes).
-template <class Config>
-__device__ void fetch_early(const BulkGemmParams& params, const WorkItems<Config>& items) {
-    if (items.first() >= items.count()) return;
+template <class Config, class Items>
+__device__ void fetch_early(const BulkGemmParams& params, const Items& items) {
+    if (params.early_bytes == 0 || items.first() >= items.count()) return;
     const WorkItem item = items.at(items.first());
     const RasterTile& tile = item.tile;
     if (item.steps.count <= 0) return;
-    if constexpr (Config::kOnceA && Config::kRowMajorA)
+    if (Config::kRowMajorA && params.once_a)
         fetch_rows_early<Config>(params.a, params.a_strides.row, tile.batch * params.a_strides.batch, tile.row,
                                  Config::kBM, static_cast<int>(params.m), params.k, item.steps, params.early_bytes);
-    if constexpr (Config::kOnceB && !Config::kRowMajorB)
+    if (!Config::kRowMajorB && params.once_b)
         fetch_rows_early<Config>(params.b, params.b_strides.col, tile.batch * params.b_strides.batch,
                                  static_cast<int>(source_column<Config>(params, tile.col, 0)), Config::kBN,
                                  static_cast<int>(params.n), params.k, item.steps, params.early_bytes);

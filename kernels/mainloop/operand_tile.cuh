@@ -22,17 +22,18 @@ struct OperandTile {
     static constexpr int kBytes = kLines * kLineBytes;
     static constexpr int kBoxBytes = 64 * kLineBytes;  // MN-major
     // Whether copies end where the operand does. Those of MN-major boxes do not, nor those of two pieces, the first of which
-    // ends in the second.
-    template <int kPieces>
-    static constexpr bool kEnds = kKMajor&& kPieces == 1;
+    // ends in the second; nor parts of other blocks of a cluster: each stage waits for all of them, which is what keeps a block
+    // from running ahead of one whose stage it shares.
+    template <int kParts, int kPieces>
+    static constexpr bool kEnds = kKMajor&& kParts* kPieces == 1;
 
     // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
-    // operand; for this block or, of several parts, for every block of the cluster in `mask`. kOnce: nobody reads it again.
+    // operand; for this block or, of several parts, for every block of the cluster in `mask`. once: nobody reads it again.
     // end: the operand's rows. Of a part that they end in the rows that there are are brought, by a map of their own: the copy
     // engine takes 5 clocks and more for a row outside of an operand, and 270 for a box that has one.
-    template <int kParts, bool kOnce = false, int kPieces>
+    template <int kParts, int kPieces>
     __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces],
-                                int end, int k, int batch, int part, unsigned short mask) {
+                                int end, int k, int batch, int part, unsigned short mask, bool once = false) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
         constexpr int kBoxRows = kKMajor ? kPartRows : 64;
         static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
@@ -43,21 +44,22 @@ struct OperandTile {
             for (int done = 0; done < kPartRows; done += kBoxRows) {
                 const int first = part * kPartRows + done;
                 const int row = rows[piece] + first;
-                if (kEnds<kPieces> && row >= end) continue;
-                const BulkMap& map = kEnds<kPieces> && row + kBoxRows > end ? maps.last : maps.whole;
+                if (kEnds<kParts, kPieces> && row >= end) continue;
+                const BulkMap& map = kEnds<kParts, kPieces> && row + kBoxRows > end ? maps.last : maps.whole;
                 const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
                 const int x = kKMajor ? k : row, y = kKMajor ? row : k;
                 if constexpr (kParts == 1)
-                    bulk_load<kOnce>(line, map, barrier, x, y, batch);
+                    once ? bulk_load<true>(line, map, barrier, x, y, batch)
+                         : bulk_load<false>(line, map, barrier, x, y, batch);
                 else
                     bulk_load_multicast(line, map, barrier, x, y, batch, mask);
             }
     }
 
     // Bytes of all parts of the tile that begins at `row`.
-    template <int kPieces>
+    template <int kParts, int kPieces>
     __device__ static int bytes(int row, int end) {
-        if (!kEnds<kPieces> || row + kRows <= end) return kBytes;
+        if (!kEnds<kParts, kPieces> || row + kRows <= end) return kBytes;
         return row < end ? (end - row) * kLineBytes : 0;
     }
 

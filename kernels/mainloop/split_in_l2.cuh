@@ -5,6 +5,7 @@
 //   leaves the sum for the next one; the last part has it all in its accumulators and runs the epilogue. A tile has one slot.
 //   Each warp waits for the warp of the part before that has the same rows, at a word of their own, and for nobody else.
 //   The words are 0 before the launch.
+// - kStreamK: the same, of parts that end where the steps of a cluster of blocks do. Each block has a slot for what it leaves.
 // - kSeparateParts: every item leaves its sums in a slot of its own and waits for nobody; a second kernel (reduce_splits.cuh)
 //   adds them up.
 #pragma once
@@ -20,50 +21,45 @@ template <class Config>
 class SplitInL2 {
     static constexpr int kParts = kItemParts<Config>, kStrips = Config::kConsumers * Config::kTM;
     static constexpr int kEights = Config::kBN / 8;  // of columns
-    static constexpr bool kSerial = Config::kSerialParts > 1, kSeparate = Config::kSeparateParts > 1;
-    static_assert(!kSerial || !kSeparate);
-    static_assert(kParts == 1 || !Config::kPingPong, "a consumer has rows of its own in every tile");
+    static constexpr bool kSeparate = Config::kSeparateParts > 1, kSplit = kParts > 1 || Config::kStreamK;
+    static_assert(Config::kSerialParts == 1 || !kSeparate);
+    static_assert(!kSplit || !Config::kPingPong, "a consumer has rows of its own in every tile");
 
     using Accumulators = float[Config::kTM][Config::kBN / 2];
 
   public:
     // Whether this block stores a tile, once it has added it up.
-    __device__ static bool stores(const WorkItem& item) { return kParts == 1 || (kSerial && item.part == kParts - 1); }
+    __device__ static bool stores(const WorkItem& item) { return !kSplit || item.sums.complete; }
 
     // All threads of a consumer, after its products.
     __device__ static void add_up(const BulkGemmParams& params, const WorkItem& item, int consumer,
                                   Accumulators& accumulators) {
-        if constexpr (kParts > 1) {
-            const i64 slot = kSeparate ? i64(item.number) * kParts + item.part : item.number;
-            const int thread = static_cast<int>(threadIdx.x % kWarpgroupThreads);
-            float4* const sums = reinterpret_cast<float4*>(params.split.sums) +
-                                 slot * carat_shared::slot_quads(kStrips, Config::kBN) +
-                                 carat_shared::quad_at(consumer * Config::kTM, Config::kBN, 0, thread);
-            if constexpr (kSeparate)
-                leave(sums, accumulators);
-            else
-                take_turn(turn_of(params, item, consumer), item.part, sums, accumulators);
+        if constexpr (kSplit) {
+            const SumsInL2& sums = item.sums;
+            const bool leader = threadIdx.x % kWarpThreads == 0;
+            if (sums.ready > 0) {
+                if (leader) wait_for_word(word_of(params, sums.before, consumer), sums.ready);
+                __syncwarp();
+                add(slot_of(params, sums.before, consumer), accumulators);
+            }
+            if (sums.complete) return;
+            leave(slot_of(params, sums.after, consumer), accumulators);
+            __syncwarp();
+            if (!kSeparate && leader) set_word(word_of(params, sums.after, consumer), sums.left);
         }
     }
 
   private:
-    __device__ static unsigned* turn_of(const BulkGemmParams& params, const WorkItem& item, int consumer) {
-        const int warp = static_cast<int>(threadIdx.x % kWarpgroupThreads / kWarpThreads);
-        return params.split.turns + i64(item.number) * carat_shared::turns_of_tile(Config::kConsumers) + consumer * 4 +
-               warp;
+    // The thread's first quad.
+    __device__ static float4* slot_of(const BulkGemmParams& params, int slot, int consumer) {
+        const int thread = static_cast<int>(threadIdx.x % kWarpgroupThreads);
+        return reinterpret_cast<float4*>(params.split.sums) + slot * carat_shared::slot_quads(kStrips, Config::kBN) +
+               carat_shared::quad_at(consumer * Config::kTM, Config::kBN, 0, thread);
     }
-
-    __device__ static void take_turn(unsigned* turn, int part, float4* sums, Accumulators& accumulators) {
-        const bool leader = threadIdx.x % kWarpThreads == 0;
-        if (part > 0) {
-            if (leader) wait_for_word(turn, static_cast<unsigned>(part));
-            __syncwarp();
-            add(sums, accumulators);
-        }
-        if (part == kParts - 1) return;
-        leave(sums, accumulators);
-        __syncwarp();
-        if (leader) set_word(turn, static_cast<unsigned>(part) + 1);
+    // The warp's.
+    __device__ static unsigned* word_of(const BulkGemmParams& params, int slot, int consumer) {
+        const int warp = static_cast<int>(threadIdx.x % kWarpgroupThreads / kWarpThreads);
+        return params.split.turns + i64(slot) * carat_shared::turns_of_tile(Config::kConsumers) + consumer * 4 + warp;
     }
 
     // So many quads are on their way together as leave the accumulators their registers: the compiler asks for all, and spills,

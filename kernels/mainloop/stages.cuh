@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // stages.cuh: the ring of stages in shared memory between the copies and the tensor cores: where its parts lie, how a
 // stage is filled, and the products of a tile over it.
-// Layout of dynamic shared memory: kStages x (A, B), kBeyondBytes, what the stores of each consumer take, then for each stage a barrier
+// A stage is kBK of K: one or more panels, each as deep as one line of a tile. The tensor cores wait for a stage, and release it, as a
+// whole.
+// Layout of dynamic shared memory: kStages x kPanels x (A, B), kBeyondBytes, what the stores of each consumer take, then for each stage a barrier
 // `full` and a barrier `empty`; then what only some kernels have. The host computes the same size (dispatch/wgmma_kernel.cpp).
 #pragma once
 
@@ -27,9 +29,10 @@ template <class Config, int kStoreBytes>
 struct Stages {
     using TileA = OperandTile<Config::kRowMajorA, Config::kBM>;
     using TileB = OperandTile<!Config::kRowMajorB, Config::kBN>;
-    static constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
+    static constexpr int kPanels = Config::kBK / kTileDepth, kPanelBytes = TileA::kBytes + TileB::kBytes;
+    static_assert(Config::kBK % kTileDepth == 0, "a stage is whole panels");
     static constexpr int kBulkBytes = (Config::kBulkA ? TileA::kBytes : 0) + (Config::kBulkB ? TileB::kBytes : 0);
-    static constexpr bool kByThreads = kBulkBytes < kStageBytes;
+    static constexpr bool kByThreads = kBulkBytes < kPanelBytes;
     // What the products of a tile's last rows read beyond the tile of A, and beyond the last stage: nothing of use, but no
     // store's business either.
     static constexpr int kRowsOfProducts = (Config::kBM + 64 * Config::kTM - 1) / (64 * Config::kTM) * 64 * Config::kTM;
@@ -39,10 +42,10 @@ struct Stages {
 
     unsigned memory = shared_address(dynamic_shared());
 
-    __device__ unsigned a(int stage) const { return memory + stage * kStageBytes; }
-    __device__ unsigned b(int stage) const { return a(stage) + TileA::kBytes; }
+    __device__ unsigned a(int stage, int panel) const { return memory + (stage * kPanels + panel) * kPanelBytes; }
+    __device__ unsigned b(int stage, int panel) const { return a(stage, panel) + TileA::kBytes; }
     // Where the consumers' stores begin, from the begin of the block's shared memory on.
-    static constexpr int kStores = Config::kStages * kStageBytes + kBeyondBytes;
+    static constexpr int kStores = Config::kStages * kPanels * kPanelBytes + kBeyondBytes;
     __device__ unsigned full(int stage) const {
         return memory + kStores + Config::kConsumers * kStoreBytes + stage * 2 * kBarrierBytes;
     }
@@ -69,28 +72,34 @@ struct Stages {
     }
 };
 
-// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it.
-// What no other block asks for (kOnceA, kOnceB) need not stay in L2.
+// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it, from `depth` of K on.
 template <class Config, class Ring, class Tile>
-__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
-                              const ClusterPlace<Config>& place) {
+__device__ void ask_for_panel(const BulkGemmParams& params, const Ring& stages, int stage, int panel, const Tile& tile,
+                              int depth, const ClusterPlace<Config>& place) {
     const unsigned full = stages.full(stage);
-    const int depth = step * kTileDepth;
     // A batch stride of 0 is a map of one matrix.
     if constexpr (Config::kBulkA) {
         const int rows[] = {static_cast<int>(tile.row)};
-        Ring::TileA::template load<Config::kClusterN, Config::kOnceA>(
-            stages.a(stage), params.a_maps, full, rows, static_cast<int>(params.m), depth,
-            params.a_strides.batch ? static_cast<int>(tile.batch) : 0, place.col, place.same_row());
+        Ring::TileA::template load<Config::kClusterN>(
+            stages.a(stage, panel), params.a_maps, full, rows, static_cast<int>(params.m), depth,
+            params.a_strides.batch ? static_cast<int>(tile.batch) : 0, place.col, place.same_row(), params.once_a);
     }
     if constexpr (Config::kBulkB) {
         int cols[kPiecesOfB<Config>];
         for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
-        Ring::TileB::template load<Config::kClusterM, Config::kOnceB>(
-            stages.b(stage), params.b_maps, full, cols, static_cast<int>(params.n), depth,
-            params.b_strides.batch ? static_cast<int>(tile.batch) : 0, place.row, place.same_col());
+        Ring::TileB::template load<Config::kClusterM>(
+            stages.b(stage, panel), params.b_maps, full, cols, static_cast<int>(params.n), depth,
+            params.b_strides.batch ? static_cast<int>(tile.batch) : 0, place.row, place.same_col(), params.once_b);
     }
+}
+
+template <class Config, class Ring, class Tile>
+__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
+                              const ClusterPlace<Config>& place) {
+#pragma unroll
+    for (int panel = 0; panel < Ring::kPanels; ++panel)
+        ask_for_panel<Config>(params, stages, stage, panel, tile, step * Config::kBK + panel * kTileDepth, place);
 }
 
 // What the copy engine brings into a stage of a tile.
@@ -98,11 +107,12 @@ template <class Config, class Ring, class Tile>
 __device__ unsigned bulk_bytes(const BulkGemmParams& params, const Tile& tile) {
     int bytes = 0;
     if constexpr (Config::kBulkA)
-        bytes += Ring::TileA::template bytes<1>(static_cast<int>(tile.row), static_cast<int>(params.m));
+        bytes +=
+            Ring::TileA::template bytes<Config::kClusterN, 1>(static_cast<int>(tile.row), static_cast<int>(params.m));
     if constexpr (Config::kBulkB)
-        bytes += Ring::TileB::template bytes<kPiecesOfB<Config>>(
+        bytes += Ring::TileB::template bytes<Config::kClusterM, kPiecesOfB<Config>>(
             static_cast<int>(source_column<Config>(params, tile.col, 0)), static_cast<int>(params.n));
-    return static_cast<unsigned>(bytes);
+    return static_cast<unsigned>(Ring::kPanels * bytes);
 }
 
 // kFillThreads threads copy kRows of an operand from mn and k on. stride: from one line to the next.
@@ -120,13 +130,13 @@ __device__ void copy_rows(const void* base, i64 stride, i64 mn_extent, i64 k_ext
 
 // The operands that are not copied in bulk.
 template <class Config, class Ring, class Tile>
-__device__ void copy_stage(const GemmParams& params, const Ring& stages, int stage, const Tile& tile, int step) {
-    const i64 k = i64(step) * kTileDepth;
+__device__ void copy_panel(const GemmParams& params, const Ring& stages, int stage, int panel, const Tile& tile,
+                           i64 k) {
     if constexpr (!Config::kBulkA) {
         const Strided& s = params.a_strides;
         copy_rows<Config, Config::kRowMajorA, Ring::TileA::kLines>(
             static_cast<const unsigned short*>(params.a) + tile.batch * s.batch, Config::kRowMajorA ? s.row : s.col,
-            params.m, params.k, tile.row, k, stages.a(stage));
+            params.m, params.k, tile.row, k, stages.a(stage, panel));
     }
     if constexpr (!Config::kBulkB) {
         constexpr int kPieces = kPiecesOfB<Config>, kPieceLines = Ring::TileB::kLines / kPieces;
@@ -135,12 +145,11 @@ __device__ void copy_stage(const GemmParams& params, const Ring& stages, int sta
             copy_rows<Config, !Config::kRowMajorB, kPieceLines>(
                 static_cast<const unsigned short*>(params.b) + tile.batch * s.batch, Config::kRowMajorB ? s.row : s.col,
                 params.n, params.k, source_column<Config>(params, tile.col, piece), k,
-                stages.b(stage) + piece * kPieceLines * kLineBytes);
+                stages.b(stage, panel) + piece * kPieceLines * kLineBytes);
     }
-    async_proxy_fence();
 }
 
-// Fills a stage with A's and B's tiles of the `step`th 64 of K. All kFillThreads threads call it if any operand is copied by threads
+// Fills a stage with A's and B's tiles of the `step`th kBK of K. All kFillThreads threads call it if any operand is copied by threads
 // (Ring::kByThreads), else one.
 template <class Config, class Ring, class Tile>
 __device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
@@ -154,7 +163,9 @@ __device__ void fill_stage(const BulkGemmParams& params, const Ring& stages, int
             barrier_expect(full, bulk_bytes<Config, Ring>(params, tile));
             ask_for_stage<Config>(params, stages, stage, tile, step, place);
         }
-        copy_stage<Config>(params, stages, stage, tile, step);
+        for (int panel = 0; panel < Ring::kPanels; ++panel)
+            copy_panel<Config>(params, stages, stage, panel, tile, i64(step) * Config::kBK + panel * kTileDepth);
+        async_proxy_fence();
         barrier_arrive(full);
     }
 }
@@ -172,8 +183,9 @@ __device__ void release_stage(const Ring& stages, int stage, const ClusterPlace<
 }
 
 // Stages of a tile.
-__device__ inline int step_count(const GemmParams& params, const Scalars& scalars) {
-    return static_cast<int>((depth_of(params, scalars) + kTileDepth - 1) / kTileDepth);
+template <class Config>
+__device__ int step_count(const GemmParams& params, const Scalars& scalars) {
+    return static_cast<int>((depth_of(params, scalars) + Config::kBK - 1) / Config::kBK);
 }
 
 template <int kBlocks, int kElements>
@@ -190,12 +202,14 @@ __device__ void multiply_stage(float (&accumulators)[kBlocks][Config::kBN / 2], 
                                int row) {
     wgmma_fence();
 #pragma unroll
-    for (int step = 0; step < kTileDepth / kStepDepth; ++step)
+    for (int panel = 0; panel < Ring::kPanels; ++panel)
 #pragma unroll
-        for (int block = 0; block < kBlocks; ++block)
-            Wgmma<Config::kBN, Config::kTypeA, Config::kRowMajorA, !Config::kRowMajorB>::multiply(
-                accumulators[block], Ring::TileA::descriptor(stages.a(stage), row + block * 64, step),
-                Ring::TileB::descriptor(stages.b(stage), 0, step));
+        for (int step = 0; step < kTileDepth / kStepDepth; ++step)
+#pragma unroll
+            for (int block = 0; block < kBlocks; ++block)
+                Wgmma<Config::kBN, Config::kTypeA, Config::kRowMajorA, !Config::kRowMajorB>::multiply(
+                    accumulators[block], Ring::TileA::descriptor(stages.a(stage, panel), row + block * 64, step),
+                    Ring::TileB::descriptor(stages.b(stage, panel), 0, step));
     wgmma_commit();
 }
 

@@ -3,7 +3,8 @@
 // of one. Parts lie
 // - in the blocks of a cluster (kClusterK): all of a tile's at once, each block's items have its own part; or
 // - in items of their own (kSerialParts, kSeparateParts: mainloop/split_in_l2.cuh), those of a tile one after the other, the
-//   first part first, so that an item only ever waits for items before it.
+//   first part first, so that an item only ever waits for items before it; or
+// - in what a cluster of blocks has of the last tiles' steps (kStreamK: scheduler/stream_k.cuh).
 #pragma once
 
 #include <scheduler/raster_tiles.cuh>
@@ -28,10 +29,20 @@ __device__ StepRange part_of(int steps, int part) {
     return {static_cast<int>(first), static_cast<int>(end - first)};
 }
 
+// Where the sum of an item's products meets those of the other parts of its tile, in the workspace (mainloop/split_in_l2.cuh).
+struct SumsInL2 {
+    int before;      // the slot with the sum of the parts before,
+    unsigned ready;  // and what its word says once it is there; 0: there are none before
+    int after;       // the slot for the sum with this one's,
+    unsigned left;   // and what its word says then
+    bool complete;   // all parts are in: the sum goes to D and not to a slot
+};
+constexpr SumsInL2 kComplete = {0, 0, 0, 0, true};
+
 struct WorkItem {
     RasterTile tile;
     StepRange steps;
-    int number, part;  // of the tile; of those in items of their own
+    SumsInL2 sums;
 };
 
 template <class Config>
@@ -54,10 +65,16 @@ class WorkItems {
     }
     __device__ WorkItem at(int index) const {
         const int tile = tile_of(index);
-        return {tiles_.at(tile), steps(index), tile, index - tile * kParts};
+        return {tiles_.at(tile), steps(index), sums(tile, index - tile * kParts)};
     }
 
   private:
+    __device__ static SumsInL2 sums(int tile, int part) {
+        if (kParts == 1) return kComplete;
+        if (Config::kSeparateParts > 1) return {0, 0, tile * kParts + part, 0, false};
+        const unsigned before = static_cast<unsigned>(part);
+        return {tile, before, tile, before + 1, part == kParts - 1};
+    }
     // Unsigned: a division is half as long.
     __device__ static int tile_of(int index) { return static_cast<int>(static_cast<unsigned>(index) / kParts); }
 

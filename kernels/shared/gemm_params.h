@@ -80,7 +80,9 @@ struct BulkGemmParams : GemmParams {
     OperandMaps a_maps, b_maps;
     BulkMap c_map, d_map;
     TileWalk walk;
-    int early_bytes;  // of each row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
+    // 1: one tile alone reads its rows of A, or its columns of B: nothing of it need stay in L2.
+    int once_a, once_b;
+    int early_bytes;  // of each such row of a block's first tile, on their way to L2 early (mainloop/fetch_early.cuh)
     SplitParams split;
 };
 

@@ -86,9 +86,10 @@ Status create(const carat_context_options& options, carat_context_t* out) {
         CARAT_TRY(open_planning_target(*context, options.target));
     else
         CARAT_TRY(open_backend(*context, backend, options.device));
+    context->calibration = apply_device_file(context->runtime.target);
     context->runtime.jit = std::make_shared<jit::Jit>(jit::Options{options.jit, options.cache_dir, options.pack});
     context->tuning_places = find_tuning(options.tuning);
-    context->trace = Trace::open();
+    context->trace = Trace::open(options.trace);
     for (const std::string& name : env::unknown())
         log::warn_once(
             name,

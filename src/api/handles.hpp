@@ -12,6 +12,7 @@
 #include "api/trace.hpp"
 #include "core/problem.hpp"
 #include "cuda/device.hpp"
+#include "dispatch/device_file.hpp"
 #include "dispatch/runtime.hpp"
 #include "dispatch/select.hpp"
 #include "jit/jit.hpp"
@@ -42,6 +43,8 @@ struct carat_context_s {
     carat_backend backend = CARAT_BACKEND_CPU;
 
     carat::api::PlanCache plans;
+
+    carat::DeviceCalibration calibration;  // what the user's device file has put into runtime.target
 
     // What was measured before this process; read when a plan first asks.
     carat::TuningPlaces tuning_places;

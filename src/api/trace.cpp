@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "core/env.hpp"
@@ -32,15 +33,15 @@ struct AtExit {
 };
 
 void warn(const std::string& path, const char* what) {
-    log::warn_once("trace " + path, fmt::format("CARAT_TRACE is {}, which cannot be {}: {}; nothing is recorded there",
-                                                path, what, std::strerror(errno)));
+    log::warn_once("trace " + path, fmt::format("the trace {} cannot be {}: {}; nothing is recorded there", path, what,
+                                                std::strerror(errno)));
 }
 
 }  // namespace
 
-std::unique_ptr<Trace> Trace::open() {
-    const auto path = env::get("CARAT_TRACE");
-    if (!path) return nullptr;
+std::unique_ptr<Trace> Trace::open(const char* trace) {
+    const auto path = trace ? std::optional<std::string>(trace) : env::get("CARAT_TRACE");
+    if (!path || path->empty()) return nullptr;
     const int file = ::open(path->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return warn(*path, "opened"), nullptr;
     static const AtExit at_exit;

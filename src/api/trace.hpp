@@ -19,8 +19,8 @@ namespace carat::api {
 
 class Trace {
   public:
-    // Null where CARAT_TRACE is unset, or, with a warning in the log, where its file cannot be opened.
-    static std::unique_ptr<Trace> open();
+    // `trace` as in carat_context_options. Null where nothing is to be recorded, or, with a warning in the log, where its file cannot be opened.
+    static std::unique_ptr<Trace> open(const char* trace);
     Trace(const Trace&) = delete;
     ~Trace();
 

@@ -23,6 +23,10 @@ constexpr std::array kVariables = {
              "Size limit of the kernel cache; the least recently used entries go first."},
     Variable{"CARAT_CPU_ISA", "portable, avx2, avx512, avx512_bf16", "the best the CPU has",
              "Allows the CPU backend no better instruction set than this."},
+    Variable{"CARAT_DEVICE_FILE", "off, a file",
+             "$XDG_DATA_HOME/carat/device-GPU.json, ~/.local/share/carat/device-GPU.json",
+             "What `carat calibrate` measured of this GPU, over the numbers shipped with the library "
+             "(docs/calibration.md); off: only these."},
     Variable{
         "CARAT_JIT", "auto, never, force", "auto",
         "auto compiles what no pack and no cache holds; never takes the best kernel that is there, or fails; force "
@@ -69,6 +73,13 @@ std::optional<std::string> get(const char* name) {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') return std::nullopt;
     return std::string(value);
+}
+
+std::string data_file(const std::string& name) {
+    const auto data = get("XDG_DATA_HOME"), home = get("HOME");
+    if (data && data->starts_with('/')) return *data + "/carat/" + name;  // a relative one counts as unset
+    if (home && home->starts_with('/')) return *home + "/.local/share/carat/" + name;
+    return "";
 }
 
 std::vector<std::string> unknown() {

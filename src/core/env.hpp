@@ -21,6 +21,8 @@ std::span<const Variable> variables();
 
 // Value of a CARAT_* variable of the table (asserted), or of a foreign one ("HOME"); empty counts as unset.
 std::optional<std::string> get(const char* name);
+// Where a user's data lies: $XDG_DATA_HOME/carat/NAME, else ~/.local/share/carat/NAME; "" if there is no place for it.
+std::string data_file(const std::string& name);
 // CARAT_* names in the environment that the table does not know.
 std::vector<std::string> unknown();
 

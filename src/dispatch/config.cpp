@@ -54,6 +54,7 @@ bool parse_suffix(std::string_view part, Config& config) {
             return parse_numbers(rest, {&config.tm, &config.tn});
         case 's':
             if (part == "swap") return config.swapped = true;
+            if (part == "sk") return config.split_form = SplitForm::stream_k, true;
             return parse_int(rest, config.stages);
         case 'c':
             return parse_numbers(rest, {&config.cluster_m, &config.cluster_n});
@@ -103,6 +104,7 @@ std::string Config::name() const {
     if (stages) text += fmt::format("_s{}", stages);
     if (cluster_m) text += fmt::format("_c{}x{}", cluster_m, cluster_n);
     if (split_k) text += fmt::format("_k{}{}", split_k, char(split_form));
+    if (split_form == SplitForm::stream_k) text += "_sk";
     if (pingpong) text += "_pp";
     if (strip) text += fmt::format("_r{}{}", strip > 0 ? 'm' : 'n', std::abs(strip));
     if (aligned) text += "_aligned";
@@ -115,7 +117,7 @@ Result<Config> Config::parse(std::string_view name) {
     if (parse_into(split(name, '_'), config) && config.name() == name) return config;
     return fail(CARAT_INVALID_VALUE,
                 "'{}' is no configuration name: it must read FAMILY_A_B_D_LAYOUT_BMxBNxBK with optional _tTMxTN "
-                "_sSTAGES _cCMxCN _kPARTS(c|s|w) _pp _rmSTRIP _rnSTRIP _aligned _swap",
+                "_sSTAGES _cCMxCN _kPARTS(c|s|w) _sk _pp _rmSTRIP _rnSTRIP _aligned _swap",
                 name);
 }
 

@@ -18,6 +18,7 @@ enum class SplitForm : char {
     cluster = 'c',    // in a cluster, through distributed shared memory
     serial = 's',     // one block after the other adds to sums in the workspace
     workspace = 'w',  // all into the workspace, and a second kernel adds them up
+    stream_k = 'k',   // serial, but only of the last tiles, whose steps of K are dealt out evenly; split_k is 0
 };
 
 struct Config {
@@ -36,7 +37,7 @@ struct Config {
     bool aligned = false;  // operands are copied to pitches of 16 bytes first
     bool swapped = false;  // computes D^T = B^T A^T: the tile and the cluster are of D^T
 
-    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4c"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_aligned"] [+ "_swap"]
+    // "v1_shared_f32_f32_f32_nt_32x32x32" [+ "_t8x8"] [+ "_s4"] [+ "_c2x1"] [+ "_k4c" or "_sk"] [+ "_pp"] [+ "_rm8" or "_rn8"] [+ "_aligned"] [+ "_swap"]
     std::string name() const;
     static Result<Config> parse(std::string_view name);
     bool operator==(const Config&) const = default;

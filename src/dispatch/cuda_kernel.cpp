@@ -75,35 +75,21 @@ struct BulkOperand {
     const void* (*address)(const carat_operands&);
 };
 using Params = shared::BulkGemmParams;
-constexpr auto address_of_a = [](const carat_operands& o) { return o.a; };
-constexpr auto address_of_b = [](const carat_operands& o) { return o.b; };
-constexpr BulkOperand kBulkOperands[] = {{&BulkMaps::a, [](Params& p) -> auto& {return p.a_maps.whole;
-}  // namespace
-, address_of_a
-}  // namespace carat
-, {&BulkMaps::b, [](Params& p) -> auto& {return p.b_maps.whole;
+const void* address_of_a(const carat_operands& o) {
+    return o.a;
 }
-, address_of_b
+const void* address_of_b(const carat_operands& o) {
+    return o.b;
 }
-, {&BulkMaps::a_last, [](Params& p) -> auto& {return p.a_maps.last;
-}
-, address_of_a
-}
-, {&BulkMaps::b_last, [](Params& p) -> auto& {return p.b_maps.last;
-}
-, address_of_b
-}
-, {&BulkMaps::c, [](Params& p) -> auto& {return p.c_map;
-}
-, [](const carat_operands& o) { return o.c; }
-}
-, {&BulkMaps::d, [](Params& p) -> auto& {return p.d_map;
-}
-, [](const carat_operands& o) -> const void* { return o.d; }
-}
-,
-}
-;
+constexpr BulkOperand kBulkOperands[] = {
+    {&BulkMaps::a, [](Params& p) -> shared::BulkMap& { return p.a_maps.whole; }, address_of_a},
+    {&BulkMaps::b, [](Params& p) -> shared::BulkMap& { return p.b_maps.whole; }, address_of_b},
+    {&BulkMaps::a_last, [](Params& p) -> shared::BulkMap& { return p.a_maps.last; }, address_of_a},
+    {&BulkMaps::b_last, [](Params& p) -> shared::BulkMap& { return p.b_maps.last; }, address_of_b},
+    {&BulkMaps::c, [](Params& p) -> shared::BulkMap& { return p.c_map; }, [](const carat_operands& o) { return o.c; }},
+    {&BulkMaps::d, [](Params& p) -> shared::BulkMap& { return p.d_map; },
+     [](const carat_operands& o) -> const void* { return o.d; }},
+};
 
 bool is_bulk_address(const void* address) {
     return address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0;
@@ -128,6 +114,8 @@ class CudaExecutable final : public Executable {
         ways_.push_back({kernel.shape,
                          kernel.parameters == "BulkGemmParams",
                          kernel.walk,
+                         kernel.once_a,
+                         kernel.once_b,
                          kernel.early_bytes,
                          kernel.workspace,
                          {},
@@ -178,7 +166,8 @@ class CudaExecutable final : public Executable {
         if (amax_) CARAT_TRY(device_->fill_async(operands.amax, 0, 1, stream));
         for (const Way& way : ways_) {
             if (!takes(way, operands)) continue;
-            shared::BulkGemmParams params = {params_, {}, {}, {}, {}, way.walk, way.early_bytes, {}};
+            shared::BulkGemmParams params = {params_,         {}, {}, {}, {}, way.walk, way.once_a, way.once_b,
+                                             way.early_bytes, {}};
             bind(params, operands);
             if (way.workspace.sums_bytes > 0) CARAT_TRY(bind_workspace(params.split, way.workspace, operands, stream));
             const size_t bytes = way.takes_maps ? sizeof params : sizeof(shared::GemmParams);
@@ -204,7 +193,7 @@ class CudaExecutable final : public Executable {
         cuda::LaunchShape shape;
         bool takes_maps;
         shared::TileWalk walk;
-        int early_bytes;
+        int once_a, once_b, early_bytes;
         WorkspaceUse workspace;
         std::vector<Map> maps;
         std::shared_ptr<const cuda::Module> module;

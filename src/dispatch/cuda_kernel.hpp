@@ -46,8 +46,8 @@ struct CudaKernel {
     cuda::LaunchShape shape;
     std::optional<BulkMaps> bulk;
     carat_shared::TileWalk walk = {};
-    int early_bytes = 0;          // as in BulkGemmParams
-    bool must_not_spill = false;  // nor be serialised: see refuse_if_slow()
+    int once_a = 0, once_b = 0, early_bytes = 0;  // as in BulkGemmParams
+    bool must_not_spill = false;                  // nor be serialised: see refuse_if_slow()
     WorkspaceUse workspace;
     std::vector<CudaKernel> then;  // launched after it, with the same parameters
     std::optional<Config> config;  // where it differs from the configuration that the kernel is a way to run

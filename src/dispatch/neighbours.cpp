@@ -10,15 +10,23 @@ namespace {
 // The model is within some percent of the times, so that the best tile is among its first few.
 constexpr size_t kSeeds = 6;
 
-std::vector<Config> variations(const Config& config) {
+// Whether D is one line of tiles, all orders of which are the same.
+bool one_line(const Problem& p, const Config& c) {
+    const int64_t down = c.swapped ? p.d_cols() : p.m, across = c.swapped ? p.m : p.d_cols();
+    return down <= c.bm * std::max(c.cluster_m, 1) || across <= c.bn * std::max(c.cluster_n, 1);
+}
+
+std::vector<Config> variations(const Config& config, const Problem& problem) {
     std::vector<Config> all;
     const auto vary = [&](int Config::*field, int value) {
         all.push_back(config);
         all.back().*field = value;
     };
-    if (config.stages > 0) vary(&Config::stages, config.stages + 1);
-    if (config.stages > 1) vary(&Config::stages, config.stages - 1);
-    if (config.strip != 0) {
+    // Half of them: of the shared memory, so that a block of the next kernel has room beside.
+    if (config.stages > 0)
+        for (const int stages : {config.stages + 1, config.stages - 1, config.stages / 2, config.stages * 2})
+            if (stages > 0) vary(&Config::stages, stages);
+    if (config.strip != 0 && !one_line(problem, config)) {
         vary(&Config::strip, -config.strip);
         if (std::abs(config.strip) > 1) vary(&Config::strip, config.strip / 2);
         if (std::abs(config.strip) < 1 << 20) vary(&Config::strip, config.strip * 2);
@@ -32,7 +40,7 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& pro
     const Row& row = *candidate.row;
     std::vector<Candidate> found;
     if (!row.has) return found;
-    for (const Config& config : variations(candidate.config))
+    for (const Config& config : variations(candidate.config, problem))
         if (row.has(problem, config, target)) found.push_back({&row, config, row.predict(problem, config, target)});
     return found;
 }

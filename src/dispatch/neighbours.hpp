@@ -9,7 +9,8 @@
 
 namespace carat {
 
-// The same tile with one stage more or less, twice or half the strip, and the strip of the other kind; those that the row has.
+// The same tile with one stage more or less, twice or half of them; with twice or half the strip, and the strip of the other kind,
+// where the order of tiles matters; those that the row has.
 std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& problem, const Target& target);
 
 // Best predicted first, each once. NOT_SUPPORTED as rank() gives it.

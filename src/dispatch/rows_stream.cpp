@@ -49,7 +49,8 @@ constexpr Shape kShapes[] = {{32, 16, 1}, {16, 16, 1}, {32, 8, 2}, {32, 4, 4}, {
 // Lines of B run along its columns, 64 for a warp.
 constexpr Shape kShapesAcross[] = {{64, 8, 1}, {64, 4, 2}, {64, 2, 4}, {64, 1, 8}};
 constexpr int kMostStages = 8;
-constexpr int64_t kRingBytes = 160 << 10;  // 96 to 128 KB of B on their way
+// 64 KB of B on their way: with 96 to 128 an H200 took as long, and 0.5 us more where a kernel takes 10.
+constexpr int64_t kRingBytes = 96 << 10;
 
 std::span<const Shape> shapes(const Problem& p) {
     if (p.b.order == CARAT_ROW_MAJOR) return kShapesAcross;
@@ -166,18 +167,16 @@ bool has(const Problem& p, const Config& config, const Target& target) {
 
 // The share of its speed that the memory reaches with so many bytes an SM on their way: measured, 16 KB 0.70, 32 KB 0.95,
 // 64 KB 1.
-double speed(double bytes) {
+double speed(double bytes, const CostParameters& cost) {
     constexpr double kKb = 1024;
-    if (bytes < 16 * kKb) return std::max(bytes / (16 * kKb), 0.01) * 0.7;
-    if (bytes < 32 * kKb) return 0.7 + (bytes / kKb - 16) / 16 * 0.25;
-    return std::min(0.95 + (bytes / kKb - 32) / 32 * 0.05, 1.0);
+    const double at_16kb = cost.stream_speed_16kb, at_32kb = cost.stream_speed_32kb;
+    if (bytes < 16 * kKb) return std::max(bytes / (16 * kKb), 0.01) * at_16kb;
+    if (bytes < 32 * kKb) return at_16kb + (bytes / kKb - 16) / 16 * (at_32kb - at_16kb);
+    return std::min(at_32kb + (bytes / kKb - 32) / 32 * (1 - at_32kb), 1.0);
 }
 
-// Assumed, to be measured: the end of a block's last tile (sums through shared memory, epilogue), and what shows of that of
-// the others, behind which loads go on. A cluster's launch and barriers: as measured for sm90_ws.
-constexpr double kEndUs = 0.3, kTileUs = 0.05, kClusterUs = 1.07;
-
 Prediction predict_kernel(const Problem& p, const Config& config, const Target& target) {
+    const CostParameters& cost = target.cost;
     const Shape shape = shape_of(p, config);
     const Floor floor = floor_of(p, target, p.has_c());
     const int cluster = cluster_of(config);
@@ -191,12 +190,15 @@ Prediction predict_kernel(const Problem& p, const Config& config, const Target& 
     const double ahead = std::min(config.stages - 0.5, tiles * steps);
     const double on_their_way = ahead * double(config.tn / 8 * warps_of(shape) * kSlotBytesOfWarp);
     const double fills = filled * (p.k == 0 ? 1 : whole_steps);
-    const double memory = target.launch_us + (floor.memory_us - target.launch_us) * std::max(longest / even, 1.0) /
-                                                 speed(on_their_way * fills);
-    const double around = kEndUs + kTileUs * (tiles - 1) + (cluster > 1 ? kClusterUs : 0);
+    // How much longer than a read of B the stream takes with so many rows of A beside it.
+    const double beside = config.bm <= 8 ? cost.stream_rows_8 : cost.stream_rows_16;
+    const double memory = target.launch_us + (floor.memory_us - target.launch_us) * beside *
+                                                 std::max(longest / even, 1.0) / speed(on_their_way * fills, cost);
+    const double around =
+        cost.stream_end_us + cost.stream_tile_us * (tiles - 1) + (cluster > 1 ? cost.stream_cluster_us : 0);
     // Each tile reads all of A again, from L2 at worst.
     const double l2_bytes = (longest * parts(p) + tiles * double(p.m)) * double(p.k) * 2 * runs;
-    const double l2 = target.l2_tb_per_s > 0 ? 1 + l2_bytes / (target.l2_tb_per_s * 1e6) : 0;
+    const double l2 = target.l2_tb_per_s > 0 ? cost.stream_l2_us + l2_bytes / (target.l2_tb_per_s * 1e6) : 0;
     if (l2 > memory) return {l2 + around, "L2"};
     return {std::max(memory + around, target.launch_us), "memory"};
 }

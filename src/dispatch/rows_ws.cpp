@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dispatch/aligned.hpp"
+#include "dispatch/decode_cost.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/split_cost.hpp"
 #include "dispatch/split_k.hpp"
@@ -41,7 +42,7 @@ Config kernel_config(Config c, const Problem& kernel_problem) {
 }
 
 Prediction predict_kernel(const Problem& runs, const Config& c, const Target& target) {
-    return parts_in_l2(c) > 1 ? split_predict(runs, c, target) : ws_predict(runs, c, target);
+    return adds_up_in_l2(c) ? split_predict(runs, c, target) : ws_predict(runs, c, target);
 }
 
 Prediction predict(const Problem& p, const Config& c, const Target& target) {
@@ -56,6 +57,14 @@ std::vector<Config> forms(const Problem& p) {
     std::vector<Config> forms(1);
     if (can_align(p)) forms.emplace_back().aligned = true;
     if (!can_swap(p)) return forms;
+    // Few tokens belong on the side of wgmma that goes in eights; weights go in 64s.
+    constexpr int64_t kFewTokens = 32;
+    const Weights weights = weights_of(p);
+    if (weights == Weights::a && p.n <= kFewTokens) return forms;
+    if (weights == Weights::b && p.m <= kFewTokens) {
+        for (Config& form : forms) form.swapped = true;
+        return forms;
+    }
     for (size_t i = 0, count = forms.size(); i < count; ++i) {
         forms.push_back(forms[i]);
         forms.back().swapped = true;
@@ -87,7 +96,7 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
     // Callers without a workspace shall have a choice, too.
-    const auto as_it_is = [](const Ranked& one) { return !one.form->aligned && parts_in_l2(one.config) == 1; };
+    const auto as_it_is = [](const Ranked& one) { return !one.form->aligned && !adds_up_in_l2(one.config); };
     const auto kept_end = ranked.begin() + std::min(ranked.size(), kCandidates);
     if (std::none_of(ranked.begin(), kept_end, as_it_is)) {
         auto next = kept_end;
@@ -107,9 +116,8 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
 
 // Any order of tiles, and any stages that fit; K in any parts through L2.
 bool has_kernel(const Problem& p, const Config& config, const Target& target) {
-    if (config.split_form == SplitForm::serial || config.split_form == SplitForm::workspace) {
-        Config whole = config;
-        whole.split_k = 0, whole.split_form = SplitForm::none;
+    if (config.split_form != SplitForm::none && config.split_form != SplitForm::cluster) {
+        const Config whole = undivided(config);
         return config.split_k <= kMostPartsInL2 && can_split_in_l2(p, whole, config.split_form) &&
                has_kernel(p, whole, target);
     }
@@ -147,7 +155,7 @@ size_t workspace_bytes(const Problem& p, const Config& config) {
 
 // Every tile, in every form, adds the products of an element of D in the order of K, 16 at a time.
 bool batch_invariant(const Problem&, const Config& config) {
-    return config.split_k == 0;
+    return config.split_form == SplitForm::none;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "dispatch/split_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dispatch/ladder.hpp"
 #include "dispatch/split_k.hpp"
@@ -17,35 +18,50 @@ constexpr double kFillUs = 1.3, kSecondKernelUs = 2, kHandOnUs = 1;
 constexpr double kL2BytesPerUs = 5e6, kL2BytesPerUsOfBlock = 0.1e6;
 
 // K in parts is a batch of products of a part's depth, each with operands of its own.
-Problem batch_of_parts(const Problem& p, int parts) {
+Problem batch_of_parts(const Problem& p, const Config& c) {
+    const int parts = parts_in_l2(c);
     Problem batch = without_epilogue(p);
     batch.mode = CARAT_BATCHED;
-    batch.k = std::min(round_up(ceil_div(p.k, parts), kStageDepth), p.k);
+    batch.k = std::min(round_up(ceil_div(p.k, parts), c.bk), p.k);
     batch.batch = p.entries() * parts;
     for (carat_matrix* x : {&batch.a, &batch.b, &batch.d}) x->batch_stride = std::max<int64_t>(x->batch_stride, 64);
     return batch;
 }
 
-Config whole_of(Config config) {
-    config.split_k = 0, config.split_form = SplitForm::none;
-    return config;
+// Of the tiles the most common, for each is ranked in each form.
+bool is_common(const Config& c) {
+    return c.bm % kStripRows == 0 && c.bn % 64 == 0 && c.bk == kStageDepth;
 }
 
-// Of the tiles the most common, for each is ranked in each form.
 bool may_split(const Problem& p, const Config& c, const Target& target) {
-    const bool common = c.bm % kStripRows == 0 && c.bn % 64 == 0;
-    return common && can_split_in_l2(p, c, SplitForm::serial) && 2 * ws_clusters(p, c) <= target.units;
+    return is_common(c) && 2 * ws_clusters(p, c) <= target.units && can_split_in_l2(p, c, SplitForm::serial);
+}
+
+// Where a good part of the last wave is idle, and that is a good part of the time.
+bool may_stream_k(const Problem& p, const Config& c, const Target& target) {
+    constexpr double kMostWaves = 8, kMostFull = 0.9;
+    const double waves = double(ws_clusters(p, c)) / running_clusters(target, ws_cluster_blocks(c));
+    const double last = waves - std::floor(waves);
+    return is_common(c) && waves < kMostWaves && last > 0 && last < kMostFull &&
+           can_split_in_l2(p, c, SplitForm::stream_k);
+}
+
+// Every block leaves a sum and takes one, all at the same time.
+Prediction stream_k_predict(const Problem& p, const Config& c, double slot_bytes, const Target& target) {
+    Prediction prediction = ws_predict(p, c, target);
+    prediction.us += kFillUs + kHandOnUs + 2 * slot_bytes / kL2BytesPerUsOfBlock;
+    return prediction;
 }
 
 }  // namespace
 
 Prediction split_predict(const Problem& p, const Config& c, const Target& target) {
-    const int parts = parts_in_l2(c);
-    Prediction prediction = ws_predict(batch_of_parts(p, parts), whole_of(c), target);
     const double sums = double(split_workspace(p, c, ws_block(c)).sums_bytes);  // of all slots
+    if (is_stream_k(c)) return stream_k_predict(p, c, sums / kMostStreamKBlocks, target);
+    Prediction prediction = ws_predict(batch_of_parts(p, c), undivided(c), target);
     if (serial_parts(c) > 1) {
         const double slot = sums / double(std::max<int64_t>(ws_clusters(p, c), 1));
-        prediction.us += kFillUs + (parts - 1) * (kHandOnUs + 2 * slot / kL2BytesPerUsOfBlock);
+        prediction.us += kFillUs + (serial_parts(c) - 1) * (kHandOnUs + 2 * slot / kL2BytesPerUsOfBlock);
     } else {
         prediction.us += kSecondKernelUs + 2 * sums / kL2BytesPerUs;
     }
@@ -58,13 +74,14 @@ std::vector<Config> split_tilings(const Problem& p, const std::vector<Config>& w
     std::vector<Config> split;
     if (p.entries() != 1) return split;
     for (const Config& c : whole) {
-        if (!may_split(p, c, target)) continue;
-        const int filling = int(target.units / std::max<int64_t>(ws_clusters(p, c), 1));
-        const int most = int(std::min<int64_t>({filling, steps / 2, kMostPartsInL2}));
         const auto add = [&](int parts, SplitForm form) {
             split.push_back(c);
             split.back().split_k = parts, split.back().split_form = form;
         };
+        if (may_stream_k(p, c, target)) add(0, SplitForm::stream_k);
+        if (!may_split(p, c, target)) continue;
+        const int filling = int(target.units / std::max<int64_t>(ws_clusters(p, c), 1));
+        const int most = int(std::min<int64_t>({filling, steps / 2, kMostPartsInL2}));
         if (most < 2) continue;
         add(2, SplitForm::serial);
         if (most > 2 && most <= kMostSerial) add(most, SplitForm::serial);

@@ -32,22 +32,36 @@ int parts_in_l2(const Config& config) {
     return serial_parts(config) * separate_parts(config);
 }
 
+bool is_stream_k(const Config& config) {
+    return config.split_form == SplitForm::stream_k;
+}
+bool adds_up_in_l2(const Config& config) {
+    return parts_in_l2(config) > 1 || is_stream_k(config);
+}
+Config undivided(Config config) {
+    config.split_k = 0, config.split_form = SplitForm::none;
+    return config;
+}
+
 bool can_split_in_l2(const Problem& p, const Config& c, SplitForm form) {
-    constexpr int kMostSerialAccumulators = 192;  // 208 leave no registers for the sums on their way: 8 bytes spill
+    constexpr int kMostAccumulators = 192;      // 208 leave no registers for the sums on their way: 8 bytes spill
+    constexpr int64_t kLongestDealt = 1 << 27;  // of K: the steps of two waves of tiles have 31 bits
+    const bool stream_k = form == SplitForm::stream_k;
     const BulkMaps maps = bulk_maps(p, c, false);
-    if (form == SplitForm::serial && ws_block(c).strips * c.bn / 2 > kMostSerialAccumulators) return false;
+    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > kMostAccumulators) return false;
+    if (stream_k ? p.k > kLongestDealt : c.cluster_m * c.cluster_n > 1) return false;
     const bool brought = (maps.a && maps.b) || p.k == 0;  // of no K there is nothing to bring, and nothing to split
-    return c.split_k == 0 && !c.pingpong && c.cluster_m * c.cluster_n == 1 && brought &&
-           ws_clusters(p, c) <= INT32_MAX / kMostPartsInL2;
+    return c.split_form == SplitForm::none && !c.pingpong && brought && ws_clusters(p, c) <= INT32_MAX / kMostPartsInL2;
 }
 
 WorkspaceUse split_workspace(const Problem& p, const Config& config, const WgmmaBlock& block) {
     const size_t tiles = size_t(ws_clusters(p, config));
-    const size_t slot = size_t(carat_shared::slot_quads(strips_of(block), config.bn)) * 4 * sizeof(float);
     WorkspaceUse use;
-    if (parts_in_l2(config) == 1 || tiles == 0 || p.k == 0) return use;
-    use.zeroed_words = serial_parts(config) > 1 ? tiles * size_t(carat_shared::turns_of_tile(block.consumers)) : 0;
-    use.sums_bytes = tiles * size_t(separate_parts(config)) * slot;
+    if (!adds_up_in_l2(config) || tiles == 0 || p.k == 0) return use;
+    const size_t slots = is_stream_k(config) ? kMostStreamKBlocks : tiles * size_t(separate_parts(config));
+    const size_t words = size_t(carat_shared::turns_of_tile(block.consumers));
+    use.zeroed_words = separate_parts(config) > 1 ? 0 : slots * words;
+    use.sums_bytes = slots * size_t(carat_shared::slot_quads(strips_of(block), config.bn)) * 4 * sizeof(float);
     return use;
 }
 

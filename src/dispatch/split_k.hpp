@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // split_k.hpp: K in parts whose f32 sums come together in the caller's workspace, through L2 (kernels/mainloop/split_in_l2.cuh):
-// what the forms `s` and `w` of sm90_ws take of it, and the kernel that adds up after `w`.
+// what the forms `s`, `w` and `sk` of sm90_ws take of it, and the kernel that adds up after `w`.
 #pragma once
 
 #include "dispatch/cuda_kernel.hpp"
@@ -12,10 +12,16 @@ namespace carat {
 int serial_parts(const Config& config);
 int separate_parts(const Config& config);
 int parts_in_l2(const Config& config);
+bool is_stream_k(const Config& config);
+bool adds_up_in_l2(const Config& config);  // in any of the three forms
+// The configuration whose tiles are divided so.
+Config undivided(Config config);
 
 inline constexpr int kMostPartsInL2 = 80;
+inline constexpr int kMostStreamKBlocks = 132;  // one an SM, each with a slot; no GPU with wgmma has more
 
-// Whether a tile that is whole can be split so: a lone block's, of operands that the copy engine brings, by consumers that share it.
+// Whether a tile that is whole can be split so: of operands that the copy engine brings, by consumers that share it; a lone block's, but
+// for stream-K.
 bool can_split_in_l2(const Problem& problem, const Config& whole, SplitForm form);
 
 // What a configuration needs of the workspace. Nothing for K = 0, whose kernel is not split.

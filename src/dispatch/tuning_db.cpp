@@ -23,11 +23,7 @@ TuningPlaces find_tuning(const char* tuning) {
     const auto asked = tuning ? std::optional<std::string>(tuning) : env::get("CARAT_TUNING");
     if (asked && *asked == "off") return {.enabled = false};
     if (asked) return {.user = *asked, .must_exist = true};
-    const auto data = env::get("XDG_DATA_HOME"), home = env::get("HOME");
-    if (data && data->starts_with('/'))
-        return {.user = *data + "/carat/tuning.json"};  // a relative one counts as unset
-    if (home && home->starts_with('/')) return {.user = *home + "/.local/share/carat/tuning.json"};
-    return {};
+    return {.user = env::data_file("tuning.json")};
 }
 
 TuningDb::TuningDb(const TuningPlaces& places, const Target& target, Validate validate) {

@@ -2,14 +2,11 @@
 #include "dispatch/tuning_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <unordered_map>
 
 #include "core/problem_json.hpp"
+#include "core/text_file.hpp"
 
 namespace carat {
 namespace {
@@ -122,19 +119,7 @@ TuningRows read_tuning(std::string_view text, Validate validate) {
 }
 
 Result<std::string> read_tuning_file(const std::string& path) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-    if (!file)
-        return fail(errno == ENOENT ? CARAT_NOT_INITIALIZED : CARAT_IO_ERROR, "{} cannot be read: {}", path,
-                    std::strerror(errno));
-    std::string text;
-    char block[65536];
-    size_t got = 0;
-    while (text.size() <= kLargestFile && (got = std::fread(block, 1, sizeof block, file.get())) > 0)
-        text.append(block, got);
-    if (std::ferror(file.get())) return fail(CARAT_IO_ERROR, "{} cannot be read: {}", path, std::strerror(errno));
-    if (text.size() > kLargestFile)
-        return fail(CARAT_IO_ERROR, "{} has more than {} bytes: it is no tuning database", path, kLargestFile);
-    return text;
+    return read_text_file(path, kLargestFile, "tuning database");
 }
 
 }  // namespace carat

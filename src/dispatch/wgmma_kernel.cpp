@@ -30,9 +30,10 @@ int parts_of_b(const Problem& p, const Config& config) {
 }
 
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
-std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads) {
+std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads, int blocks_of_sm) {
     if (block.consumers == 1) return {0, 0};  // not shared: 256 threads have as many as a thread can name
     if (block.consumers == 3) return {24, 160};
+    if (blocks_of_sm == 2) return {24, 104};  // launched with 80 a thread
     const int producer = by_threads ? 136 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
@@ -43,21 +44,31 @@ bool is_staged(const Problem& p) {
     return p.d.order == CARAT_COL_MAJOR || p.has_c() || p.epilogue.activation > CARAT_ACT_RELU;
 }
 
-// Of each row of a block's first tile, that comes to L2 before the kernels before have ended. Of long kernels with few tokens
-// it saves 2 to 5 % (16 x 10240 x 8192: 40.2 us for 42.5); short ones are slower by as much (16 x 2112 x 7168: 11.4 for 10.7), as
-// those before them are still busy.
-int early_bytes(const Problem& p, const Config& config, bool of_a) {
-    constexpr int64_t kBytes = 128 << 10, kLongBytes = 320 << 10, kFew = 32;
+// Whether one tile alone reads its rows of A, or its columns of B, which then need not stay in L2.
+bool reads_once(const Problem& p, const Config& config, bool of_a) {
+    if (of_a) return p.d_cols() <= tile_cols(p, config);
+    return p.m <= config.bm && p.epilogue.gate != CARAT_GATE_SPLIT;
+}
+
+// Of each row of a block's first tile, that comes to L2 before the kernels before have ended. With room for two blocks an SM,
+// 64 KB of a block save a tenth of a short kernel (16 x 7168 x 2048: 8.65 us for 10.3; 128 KB: 9.3). Else the block comes late, and
+// it pays for long kernels with few tokens only (16 x 10240 x 8192: 40.2 us for 42.5; 16 x 2112 x 7168: 11.4 for 10.7).
+int early_bytes(const Problem& p, const Config& config, bool of_a, int blocks_of_sm) {
+    constexpr int64_t kBeside = 64 << 10, kAlone = 128 << 10, kLongBytes = 320 << 10, kFew = 32;
     const int rows = of_a ? config.bm : config.bn, others = of_a ? config.bn : config.bm;
-    const int64_t bytes = rows * p.k * 2 / (parts_in_cluster(config) * parts_in_l2(config));
-    return others <= kFew && bytes >= kLongBytes ? int(kBytes / rows / kLineBytes * kLineBytes) : 0;
+    const int64_t of_block = rows * p.k * 2 / (parts_in_cluster(config) * parts_in_l2(config));
+    const bool pays = others <= kFew && of_block >= kLongBytes;
+    const int64_t bytes = blocks_of_sm == 2 ? kBeside : pays ? kAlone : 0;
+    return int(bytes / rows / kLineBytes * kLineBytes);
 }
 
 // Persistent blocks, but for parts that wait for each other: a block of these has one item, so that it waits for blocks with
 // lower numbers alone, which start first. A persistent one could wait for a block that has no place yet, as other kernels may
 // have the SMs, and two such kernels could wait for each other for ever.
+// Stream-K's clusters share the steps of the last tiles, however few these are.
 int64_t clusters_of_grid(const Config& config, const WgmmaFamily& family, const Target& target, int64_t clusters,
                          int blocks) {
+    if (is_stream_k(config) && clusters > 0) return std::max(std::min(target.units, kMostStreamKBlocks) / blocks, 1);
     const bool persistent = family.specialized && serial_parts(config) == 1;
     const int64_t most = persistent ? std::max(target.units / blocks, 1) : kMaxGridX;
     return std::clamp<int64_t>(clusters * parts_in_l2(config), 1, most);
@@ -93,20 +104,20 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
         kernel.constants.emplace_back(name, value);
     };
     const auto number = [&](const char* name, int value) { constant(name, std::to_string(value)); };
-    // What one tile alone reads is not read again.
-    const bool once_a = family.production && p.d_cols() <= tile_cols(p, config);
-    const bool once_b = family.production && p.m <= config.bm && p.epilogue.gate != CARAT_GATE_SPLIT;
+    const bool once_a = family.production && reads_once(p, config, true);
+    const bool once_b = family.production && !once_a && reads_once(p, config, false);
+    const int blocks_an_sm = maps.a && maps.b && family.production ? blocks_of_sm(p, config, block, target) : 1;
     number("kThreads", int(kernel.shape.threads));
-    number("kMinBlocks", 1);
+    number("kMinBlocks", blocks_an_sm);
     number("kConsumers", block.consumers);
     number("kFillThreads", family.specialized ? 128 : 256);
     if (!config.cluster_m) number("kClusterM", 1), number("kClusterN", 1);
     number("kClusterK", parts);
     number("kSerialParts", serial_parts(config));
     number("kSeparateParts", separate_parts(config));
-    constant("kOnceA", text(once_a));
-    constant("kOnceB", text(once_b && !once_a));
-    if (once_a || once_b) kernel.early_bytes = early_bytes(p, config, once_a);
+    constant("kStreamK", text(is_stream_k(config)));
+    kernel.once_a = once_a, kernel.once_b = once_b;
+    if (once_a || once_b) kernel.early_bytes = early_bytes(p, config, once_a, blocks_an_sm);
     if (!config.tm) number("kTM", block.strips);
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));
@@ -114,7 +125,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     constant("kBulkC", text(maps.c.has_value()));
     constant("kBulkStore", text(maps.d.has_value()));
     if (family.specialized) {
-        const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b);
+        const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b, blocks_an_sm);
         number("kProducerRegisters", producer);
         number("kConsumerRegisters", consumer);
     }
@@ -130,6 +141,21 @@ int parts_in_cluster(const Config& config) {
     return config.split_form == SplitForm::cluster ? config.split_k : 1;
 }
 
+int64_t half_of_shared(const Target& target) {
+    constexpr int64_t kReserved = 1024;  // of each block; an SM has as much more than a block can have
+    return (target.shared_bytes_per_block + kReserved) / 2 - kReserved;
+}
+
+int blocks_of_sm(const Problem& p, const Config& config, const WgmmaBlock& block, const Target& target) {
+    constexpr int kMostCols = 32, kMostAccumulators = 32;  // of a thread, that leave registers for two blocks
+    const bool small =
+        config.bn <= kMostCols && block.consumers <= 2 && block.strips * config.bn / 2 <= kMostAccumulators;
+    if (!small || config.pingpong) return 1;
+    const int64_t stores = store_bytes(
+        p, config, block, config.bm % kStripRows == 0 && parts_in_cluster(config) == 1 && residual_map(p).has_value());
+    return wgmma_shared_bytes(p, config, block, stores) <= half_of_shared(target) ? 2 : 1;
+}
+
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     const int64_t batch = p.entries();
     const auto map_a = [&](int rows) {
@@ -143,8 +169,9 @@ BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     if (takes_bulk(map_a(rows_a))) maps.a = map_a(rows_a);
     if (takes_bulk(map_b(rows_b))) maps.b = map_b(rows_b);
     // As kEnds of kernels/mainloop/operand_tile.cuh.
-    if (maps.a && p.a.order == CARAT_ROW_MAJOR && p.m % rows_a != 0) maps.a_last = map_a(int(p.m % rows_a));
-    if (maps.b && p.b.order == CARAT_COL_MAJOR && p.epilogue.gate != CARAT_GATE_SPLIT && p.n % rows_b != 0)
+    if (maps.a && p.a.order == CARAT_ROW_MAJOR && parts_of_a(config) == 1 && p.m % rows_a != 0)
+        maps.a_last = map_a(int(p.m % rows_a));
+    if (maps.b && p.b.order == CARAT_COL_MAJOR && parts_of_b(p, config) == 1 && p.n % rows_b != 0)
         maps.b_last = map_b(int(p.n % rows_b));
     if (stores) maps.d = store_map(p);
     return maps;
@@ -153,7 +180,7 @@ BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
 int64_t wgmma_shared_bytes(const Problem& p, const Config& config, const WgmmaBlock& block, int64_t store_bytes) {
     // An MN-major tile is whole boxes of 64.
     const int64_t lines_b = p.b.order == CARAT_COL_MAJOR ? config.bn : ceil_div(config.bn, 64) * 64;
-    const int64_t stage = (config.bm + lines_b) * kLineBytes;
+    const int64_t stage = (config.bm + lines_b) * kLineBytes * (config.bk / kStageDepth);
     // kBeyondBytes: the products of a tile's last rows.
     const int rows = block.strips * kStripRows;
     const int64_t beyond = std::max<int64_t>(ceil_div(config.bm, rows) * rows - config.bm - lines_b, 0) * kLineBytes;
@@ -193,7 +220,8 @@ struct Substitute {
 Substitute copied_by_threads(const Problem& p, const Config& config, const WgmmaBlock& block) {
     Substitute other = {config, block};
     if (config.cluster_m) other.config.cluster_m = other.config.cluster_n = 1;
-    other.config.split_k = 0, other.config.split_form = SplitForm::none;
+    other.config = undivided(other.config);
+    other.config.bk = kStageDepth;
     if (threads_can_copy(p, config, block) && config.bm % kStripRows == 0) return other;
     other.block = {};
     other.config.stages = std::min(config.stages, 4);

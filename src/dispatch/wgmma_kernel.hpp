@@ -39,6 +39,13 @@ int64_t wgmma_shared_bytes(const Problem& problem, const Config& config, const W
 // What the stores of a consumer take: two boxes, a barrier for each where C is brought into them, and its part of the bias.
 int64_t store_bytes(const Problem& problem, const Config& config, const WgmmaBlock& block, bool bulk_c);
 
+// Shared memory of a block beside which another one fits.
+int64_t half_of_shared(const Target& target);
+
+// Blocks that an SM has room for, in decode: this kernel's, and one of the next, which then fetches its weights while this one
+// ends. Of others: 1.
+int blocks_of_sm(const Problem& problem, const Config& config, const WgmmaBlock& block, const Target& target);
+
 // The kernel that copies in bulk what can be, one that leaves C to the threads, and for operands at odd addresses one in which
 // threads copy all.
 Result<std::unique_ptr<Executable>> prepare_wgmma(const Problem& problem, const Config& config, Runtime& runtime,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dispatch/bulk_map.hpp"
+#include "dispatch/decode_cost.hpp"
 #include "dispatch/ladder.hpp"
 
 namespace carat {
@@ -31,8 +32,6 @@ const std::vector<TileRows>& tiles() {
     return all;
 }
 constexpr int kClusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
-// Parts of K that the blocks of a cluster take: 8 blocks are a cluster that every device has.
-constexpr int kMostParts = 8;
 constexpr int kMostRows = 256, kMostCols = 256;  // of a tile
 
 }  // namespace
@@ -54,12 +53,13 @@ bool brings_c(const Problem& p, const Config& c) {
 }
 
 // As many as fit, or none.
-int stages_of(const Problem& p, Config config, const Target& target) {
+int stages_of(const Problem& p, Config config, int64_t shared_bytes) {
     const WgmmaBlock block = ws_block(config);
-    config.stages = 0;
-    const int64_t rest = wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
-    config.stages = 1;
-    const int64_t fit = (target.shared_bytes_per_block - rest) / wgmma_shared_bytes(p, config, block, 0);
+    const auto bytes_of = [&](int stages) {
+        config.stages = stages;
+        return wgmma_shared_bytes(p, config, block, store_bytes(p, config, block, brings_c(p, config)));
+    };
+    const int64_t fit = (shared_bytes - bytes_of(0)) / (bytes_of(1) - bytes_of(0));
     return int(std::min<int64_t>(fit, kMaxStages));
 }
 
@@ -84,13 +84,21 @@ int most_accumulators(const Problem& p, const WgmmaBlock& block) {
     return p.has_c() || e.amax ? 192 : 208;
 }
 
+// Whether the exchange of partial sums spills nothing. It does (16 bytes) of 80 accumulators where two consumers share the
+// registers, of 40 where three do, and of 24 if there is a maximum, or a C for threads to read.
+bool can_exchange(const Problem& p, const WgmmaBlock& block, int cols) {
+    const int accumulators = block.strips * cols / 2;
+    if (block.consumers == 3) return !p.has_c() && !p.epilogue.amax && accumulators <= 32;
+    return accumulators <= (block.consumers == 2 ? 64 : 128);
+}
+
 bool suits(const Problem& p, const Config& c) {
     const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
     const WgmmaBlock block = ws_block(c);
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
     if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong)) return false;
-    if (c.split_k && (gated || c.pingpong)) return false;
+    if (c.split_k && (gated || c.pingpong || !can_exchange(p, block, c.bn))) return false;
     // A computed scale is of 128 columns of D, which one box must hold.
     if (p.epilogue.out_scale == CARAT_OUT_SCALE_COMPUTED_1X128 && tile_cols(p, c) % 128 != 0) return false;
     // MN-major tiles are brought in boxes of 64: any other width is mostly wasted.
@@ -143,52 +151,80 @@ int ws_strip(const Problem& p, const Config& c, const Target& target) {
 
 namespace {
 
-Config make_config(const Problem& p, const TileRows& rows, int cols, const int (&cluster)[2], const Target& target) {
-    Config c = rung_config(kWsFamily, p, rows.rows, cols, kStageDepth);
+Config make_config(const Problem& p, const TileRows& rows, int cols, const int (&cluster)[2], const Target& target,
+                   int depth = kStageDepth) {
+    Config c = rung_config(kWsFamily, p, rows.rows, cols, depth);
     c.pingpong = rows.pingpong;
     c.cluster_m = cluster[0], c.cluster_n = cluster[1];
-    c.stages = stages_of(p, c, target);
+    c.stages = stages_of(p, c, target.shared_bytes_per_block);
     return c;
 }
 
 }  // namespace
 
-// The fewest rows of a tile, a multiple of 8, of which so many clusters have each as many tiles.
-int even_rows(int64_t rows, int64_t clusters, int64_t tiles_each) {
-    return int(ceil_div(ceil_div(rows, clusters * tiles_each), 8) * 8);
+// The least part of an extent, in whole `granules`, of which so many clusters have each as many tiles.
+int even_share(int64_t extent, int64_t clusters, int64_t tiles_each, int granule) {
+    return int(ceil_div(ceil_div(extent, clusters * tiles_each), granule) * granule);
 }
 
-// How blocks share the work of add_even(): tiles of A side by side that get B's tile together, and parts of K.
-struct Sharing {
-    int rows, parts;
-};
-constexpr Sharing kSharings[] = {{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6},
-                                 {1, 8}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}};
+// Of K, in the blocks of a cluster: as many as add_even() offers.
+constexpr int kParts[] = {1, 2, 3, 4, 5, 6, 8};
 
-void add_if_new(const Problem& p, const Target& target, Config c, std::vector<Config>& configs) {
-    c.stages = stages_of(p, c, target);
+void add_if_new(const Problem& p, const Target& target, Config c, int weight_lines, std::vector<Config>& configs) {
+    // In half of an SM's shared memory where that is enough for what must be on its way, for the next kernel's sake.
+    constexpr int64_t kOnItsWay = 60 << 10;
+    constexpr int kFewStages = 4;
+    c.stages = stages_of(p, c, half_of_shared(target));
+    if (c.stages < kFewStages || c.stages * weight_lines * c.bk * 2 < kOnItsWay ||
+        blocks_of_sm(p, c, ws_block(c), target) == 1)
+        c.stages = stages_of(p, c, target.shared_bytes_per_block);
     if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
         configs.push_back(std::move(c));
 }
 
-// Where the operands' bytes are the time, all SMs shall have as many: tiles of as many rows as deal them out evenly. For all
-// columns of D in one tile, or in two, for B is read for each tile of A.
+// The tile in one part of K or in several, with stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a
+// stage and to release it, in which time an SM gets 4 KB from memory.
+void add_tile(const Problem& p, const Target& target, const TileRows& rows, int cols, int parts, int weight_lines,
+              std::vector<Config>& configs) {
+    constexpr int kSmallStage = 96 * 128;  // elements
+    for (const int depth : {kStageDepth, 2 * kStageDepth, 4 * kStageDepth}) {
+        if (depth > kStageDepth && (rows.rows + cols) * depth > kSmallStage) continue;
+        if (parts > 1 && 2 * parts > ceil_div(p.k, depth)) continue;
+        Config c = make_config(p, rows, cols, kClusters[0], target, depth);
+        if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
+        add_if_new(p, target, std::move(c), weight_lines, configs);
+    }
+}
+
+// In `across` tiles of `tokens`.
+void add_shares(const Problem& p, const Target& target, Weights weights, int tokens, int64_t across,
+                std::vector<Config>& configs) {
+    const bool rows = weights == Weights::a;
+    const int64_t extent = rows ? p.m : p.n;
+    const int most = rows ? kMostRows : kMostCols, granule = rows ? 8 : 16;
+    for (const int parts : kParts) {
+        const int64_t clusters = std::max<int64_t>(running_clusters(target, parts) / across / p.entries(), 1);
+        const int64_t fewest = ceil_div(extent, clusters * most);
+        for (const int64_t tiles : {fewest, fewest + 1}) {
+            const int even = even_share(extent, clusters, tiles, granule);
+            add_tile(p, target, {rows ? even : tokens, false, {}}, rows ? tokens : even, parts, even, configs);
+        }
+    }
+}
+
+// Where the weights' bytes are the time, all SMs shall have as many: tiles of as many of their lines as deal them out evenly. For
+// all tokens in one tile, or in two, for weights are read for each tile of tokens.
 void add_even(const Problem& p, const Target& target, std::vector<Config>& configs) {
-    if (p.d_cols() > 2 * kMostCols || p.a.order != CARAT_ROW_MAJOR || p.m < kStripRows) return;
-    const int64_t steps = ceil_div(p.k, kStageDepth);
-    for (int64_t across = p.d_cols() > kMostCols ? 2 : 1; across <= 2; ++across) {
-        const int cols = int(ceil_div(ceil_div(p.d_cols(), across), 16) * 16);
-        for (const auto& [shared, parts] : kSharings) {
-            if (parts > 1 && 2 * parts > steps) continue;
-            const int64_t columns =
-                std::max<int64_t>(running_clusters(target, shared * parts) * shared / across / p.entries(), 1);
-            const int64_t fewest = ceil_div(p.m, columns * kMostRows);
-            for (const int64_t tiles : {fewest, fewest + 1}) {
-                Config c = make_config(p, {even_rows(p.m, columns, tiles), false, {}}, cols, kClusters[0], target);
-                c.cluster_m = shared;
-                if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
-                add_if_new(p, target, std::move(c), configs);
-            }
+    const Weights weights = weights_of(p);
+    if (weights == Weights::none) return;
+    for (int64_t across = 1; across <= 2; ++across) {
+        if (weights == Weights::a) {
+            add_shares(p, target, weights, int(ceil_div(ceil_div(p.n, across), 16) * 16), across, configs);
+        } else {
+            const int64_t rows = ceil_div(p.m, across);
+            add_shares(p, target, weights, int(ceil_div(rows, kStripRows) * kStripRows), across, configs);
+            if (p.a.order == CARAT_ROW_MAJOR)  // fewer rows of A a stage leave room for more stages
+                add_shares(p, target, weights, int(ceil_div(rows, 8) * 8), across, configs);
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "limits/calibration.hpp"
 #include "limits/target.hpp"
 
 namespace carat {
@@ -50,6 +51,7 @@ Target h200() {
     t.source =
         "read times, launch and sustained rates measured on an H200 (700 W, driver 580.159, CUDA 13.0); f64 is 0.81 of "
         "the datasheet's 67 TFLOP/s, the share that bf16 sustains";
+    t.cost = read_calibration(shipped_device_file("h200.json"), t).cost;
     return t;
 }
 

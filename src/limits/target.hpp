@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
+#include "limits/cost_parameters.hpp"
 
 namespace carat {
 
@@ -38,6 +39,7 @@ struct Target {
     // Sustained rate in TFLOP/s (2 per multiply-add) for operands of a type; 0: the type has no unit of its own.
     double f64_tflops = 0, f32_tflops = 0, tf32_tflops = 0, f16_tflops = 0, fp8_tflops = 0, s8_tflops = 0;
     std::string source;  // where the numbers come from: "measured on an H200, ...", "datasheet"
+    CostParameters cost;
 
     std::string arch() const;  // "sm_90a"; "" on a CPU
     double rate_tflops(carat_dtype a, carat_dtype b, carat_compute compute) const;

@@ -206,7 +206,7 @@ TEST_F(DeviceTest, ModulesThatCannotBeLoadedOrLaunched) {
     const auto large = Module::load(*device, cubin(), 232448, "kernel_name");
     ASSERT_FALSE(large.ok());
     EXPECT_EQ(large.status().code(), CARAT_NOT_SUPPORTED);
-    EXPECT_TRUE(contains(large.status().sentence(), "needs 233472 bytes of shared memory"));
+    EXPECT_TRUE(contains(large.status().sentence(), "needs 232512 bytes of shared memory"));
 
     auto module = Module::load(*device, cubin(), 64, "kernel_name");
     ASSERT_TRUE(module.ok());

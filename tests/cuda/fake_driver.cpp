@@ -320,7 +320,7 @@ FAKE int cuKernelGetFunction(void** function, void* kernel) {
     return 0;
 }
 FAKE int cuKernelGetAttribute(int* value, int attribute, void*, int) {
-    *value = attribute == 1 ? 1024 : 0;
+    *value = attribute == 1 ? 64 : 0;
     return 0;
 }
 FAKE int cuKernelSetAttribute(int attribute, int value, void* kernel, int device) {

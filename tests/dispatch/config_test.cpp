@@ -25,8 +25,8 @@ TEST(Config, NameRoundTrips) {
         if (random() % 2) config.stages = 1 + random() % 8;
         if (random() % 2) config.cluster_m = 2, config.cluster_n = 1;
         if (random() % 2) {
-            config.split_k = 1 + random() % 80;
-            config.split_form = SplitForm("csw"[random() % 3]);
+            config.split_form = SplitForm("cswk"[random() % 4]);
+            if (config.split_form != SplitForm::stream_k) config.split_k = 1 + random() % 80;
         }
         if (random() % 2) config.strip = int(random() % 9) - 4;
         config.pingpong = random() % 2, config.swapped = random() % 2;

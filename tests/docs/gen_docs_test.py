@@ -58,6 +58,16 @@ class GenDocs(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "tools" / "gen_docs.py", self.binary, "--root", self.root, *options], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
+    def test_few_rows(self):
+        self.assertEqual(gen_docs.few_rows(LISTING, self.root, "none.json"), "Nothing is measured here yet.\n")
+        results = self.root / "bench" / "results"
+        results.mkdir(parents=True)
+        data = {**BENCH, "env": {**BENCH["env"], "command": "carat bench"}, "results": [
+            RESULT, {**RESULT, "n": 64, "peers": {"cublaslt": {"us": 32.0}, "cutlass": {"us": 40.0}}}, {**RESULT, "m": 1, "peers": None}]}
+        (results / "few.json").write_text(json.dumps(data))
+        lines = gen_docs.few_rows(LISTING, self.root, "few.json").splitlines()
+        self.assertEqual([line.replace(" ", "") for line in lines[-2:]], ["|1|1|-|-|-|0.500|", "|16|2|1.600|0.800|32x4096|0.500|"])
+
     def test_writes_then_agrees_then_notices(self):
         page = self.root / "docs" / "env.md"
         page.write_text("before\n<!-- generated: environment -->\n<!-- end -->\nafter\n")
@@ -163,6 +173,21 @@ class GenDocs(unittest.TestCase):
         self.assertEqual(gen_docs.passes(LISTING, self.root, "p.json"),
                          "From `bench/results/p.json`: over 2 problems the configuration of the least predicted time is 5.0 % slower than the best "
                          "measured one on average, 10.0 % at most; times of one configuration scatter by 3.3 %.\n")
+
+    def test_chains(self):
+        folder = self.root / "bench" / "results"
+        folder.mkdir(parents=True)
+        self.assertEqual(gen_docs.chain(LISTING, self.root, "c.json"), "Nothing is measured here yet.\n")
+        one = {"model": "L", "tokens": 1, "us": 100.0, "floor_us": 90.0, "peers": {"cublaslt": {"us": 110.0}}}
+        two = {**one, "tokens": 16, "peers": {"cublaslt": {"us": None}}}
+        for chains, header, rows in (([one, two], "cublaslt, us | its time / ours |", ["| L | 1 | 100 | 90 | 90 % | 110 | 1.10 |", "| L | 16 | 100 | 90 | 90 % | - | - |"]),
+                                     ([{**one, "peers": {}}], "of the floors |", ["| L | 1 | 100 | 90 | 90 % |"]),
+                                     ([{**one, "peers": {**one["peers"], "cutlass": {"us": 95.0}}}], "best peer time / ours |", ["| L | 1 | 100 | 90 | 90 % | 110 | 95 | 0.95 |"])):
+            (folder / "c.json").write_text(json.dumps({"env": {"device": "H200", "command": "carat bench --chain"}, "chains": chains}))
+            lines = gen_docs.chain(LISTING, self.root, "c.json").splitlines()
+            self.assertEqual(lines[0], "Measured with: H200. From `bench/results/c.json`, written by `carat bench --chain`:")
+            self.assertTrue(lines[2].endswith(header), lines[2])
+            self.assertEqual(lines[4:], rows)
 
 
 if __name__ == "__main__":

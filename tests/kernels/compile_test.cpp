@@ -134,7 +134,8 @@ std::optional<Design> design_of(const Problem& p, const Config& c) {
     if (c.family == "sm90_ws") {
         // As below, but with a barrier for each consumer where they take turns, and two where C comes in bulk.
         const bool bulk_c = p.has_c() && parts == 1 && bits(p.c.dtype) == bits(p.d.dtype) && p.c.ld % 8 == 0;
-        const int consumers = c.bm == 192 ? 3 : 2;
+        if (c.split_k > 0 || c.bm % 64 != 0) return {};  // partial sums, and rows beyond a tile, take more
+        const int consumers = c.pingpong ? 2 : c.bm == 64 ? 1 : c.bm == 192 ? 3 : 2;
         const int64_t cols_b = p.b.order == CARAT_ROW_MAJOR ? ceil_div(c.bn, 64) * 64 : c.bn;
         const int64_t bias = bias_bytes(p, c.bm / (c.pingpong ? 1 : consumers), c.bn);
         return Design{128 * (1 + consumers), 0,

@@ -31,27 +31,30 @@ inline BulkMap at_address(cuda::TensorMapDesc desc, void* address) {
 template <class Config>
 BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
-    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 256, {}};
-    const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int64_t end,
-                             int rows) {
+    BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 0, 0, 0, {}};
+    const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int64_t end, int rows,
+                             int tile) {
         const auto map = [&](int rows_of_box) {
             return at_address(operand_map(x, extents, p.batch, k_major, rows_of_box), address);
         };
         carat_shared::OperandMaps maps = {map(rows), {}};
-        if (k_major && end % rows != 0) maps.last = map(int(end % rows));
+        if (k_major && end % rows != 0 && rows == tile) maps.last = map(int(end % rows));
         return maps;
     };
     const int parts_of_b = Config::kClusterM * (Config::kGate == CARAT_GATE_SPLIT ? 2 : 1);
     if (Config::kBulkA && p.k > 0)
-        params.a_maps =
-            operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, p.m, Config::kBM / Config::kClusterN);
+        params.a_maps = operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, p.m,
+                                Config::kBM / Config::kClusterN, Config::kBM);
     if (Config::kBulkB && p.k > 0)
-        params.b_maps = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, p.n, Config::kBN / parts_of_b);
+        params.b_maps =
+            operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, p.n, Config::kBN / parts_of_b, Config::kBN);
     const int cols = Config::kBN / (Config::kGate == CARAT_GATE_NONE ? 1 : 2) * Config::kClusterN;
     params.walk =
         carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols, Config::strip);
     if (Config::kBulkC && operands.c) params.c_map = at_address(*residual_map(p), const_cast<void*>(operands.c));
     if (Config::kBulkStore) params.d_map = at_address(*store_map(p), operands.d);
+    params.once_a = p.d_cols() <= cols, params.once_b = p.m <= Config::kBM && Config::kGate != CARAT_GATE_SPLIT;
+    params.early_bytes = 256;
     return params;
 }
 

@@ -17,7 +17,7 @@ struct Form {
     static constexpr bool kPingPong = PingPong;
     static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
     static constexpr int kSerialParts = 1, kSeparateParts = 1;
-    static constexpr bool kOnceA = ClusterN == 1, kOnceB = false;
+    static constexpr bool kStreamK = false;
     static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
     static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
 };
@@ -38,9 +38,9 @@ constexpr int exchange_of = [] {
 }();
 
 template <class Shape, int N, int Stages, class Layout, class Types, class Copy = Bulk<true, true>,
-          class Epilogue = NoEpilogue>
+          class Epilogue = NoEpilogue, int Depth = 64>
 struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
-    static constexpr int kBN = N, kBK = 64, kStages = Stages;
+    static constexpr int kBN = N, kBK = Depth, kStages = Stages;
     static constexpr bool kBulkStore = Copy::kBulkA && Copy::kBulkB && takes_bulk_stores<Types, Layout>;
     static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC &&
                                    Epilogue::kGate == CARAT_GATE_NONE && Shape::kBM % 64 == 0 &&
@@ -50,7 +50,7 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr int kLinesBeyond =
         std::max((Shape::kBM + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce - Shape::kBM - kLinesB, 0);
     static constexpr unsigned kSharedBytes =
-        Stages * ((Shape::kBM + kLinesB) * 128 + 16) + kLinesBeyond * 128 +
+        Stages * ((Shape::kBM + kLinesB) * Depth * 2 + 16) + kLinesBeyond * 128 +
         Shape::kConsumers *
             (16384 + (kBulkC ? 16 : 0) + shared_bias_bytes<Epilogue, N, Shape::kTM>)+(Shape::kPingPong ? 16 : 0) +
         (Shape::kClusterK > 1 ? Shape::kConsumers * (exchange_of<Shape, Types, N> + 16) : 0);

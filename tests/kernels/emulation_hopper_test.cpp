@@ -54,7 +54,6 @@ struct V8 : Specialized {
 
 template <class Rung, int N, int Stages, class Layout, class Types, bool Bulk = true, class Epilogue = NoEpilogue>
 struct ConfigOf : Rung, Layout, Types, Epilogue {
-    static constexpr bool kOnceA = false, kOnceB = false;
     static constexpr int kBM = 128 * Rung::kTM, kBN = N, kBK = 64, kTN = 1;
     static constexpr int kStages = Stages, kConsumers = 2, strip = 8;
     // As src/dispatch/rows_wgmma.cpp works them out, if the pitch of D allows bulk stores.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// K in parts that come together through L2, on emulated threads and units: one part after the other, and by a second kernel.
+// K in parts that come together through L2, on emulated threads and units: one part after the other, by a second kernel, and
+// stream-K.
 // Blocks run one after the other, so that one that waited for a later one would hang, or all together in any order.
 #include "kernels/host_cuda.hpp"
 // After the language.
@@ -8,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dispatch/config.hpp"
 #include "kernels/emulated_ws.hpp"
 
 namespace carat::test {
@@ -41,11 +43,10 @@ struct Workspace {
     std::vector<unsigned> turns;
 
     template <class Config>
-    carat_shared::SplitParams make(int tiles) {
-        const int slots = tiles * Config::kSeparateParts;
+    carat_shared::SplitParams make(int slots) {
         sums.assign(size_t(4 * carat_shared::slot_quads(Config::kConsumers * Config::kTM, Config::kBN)) * size_t(slots),
                     NAN);
-        turns.assign(size_t(tiles * carat_shared::turns_of_tile(Config::kConsumers)), 0);
+        turns.assign(size_t(slots * carat_shared::turns_of_tile(Config::kConsumers)), 0);
         return {sums.data(), turns.data()};
     }
 };
@@ -73,7 +74,7 @@ std::string run_split(GemmCase& gemm, unsigned blocks = 0, Blocks order = Blocks
     if (gemm.problem.epilogue.amax) given.amax = &amax;
     BulkGemmParams params = bulk_params<First>(gemm, given);
     Workspace workspace;
-    params.split = workspace.template make<Config>(params.walk.count);
+    params.split = workspace.template make<Config>(params.walk.count * Config::kSeparateParts);
     const unsigned items = unsigned(params.walk.count) * Config::kParts;
     std::string error =
         host_cuda::launch(launch_of(blocks ? blocks : items, Config::kThreads, Config::kSharedBytes, order, launch),
@@ -158,6 +159,86 @@ TEST(SplitEmulation, Batches) {
     }
 }
 
+// ---------------------------------------------------------------- stream-K
+
+template <class Base>
+struct StreamK : Base {
+    static constexpr bool kStreamK = true;
+    static constexpr unsigned kBlocks = Base::kClusterM * Base::kClusterN;
+};
+
+// In so many clusters; "" or what is wrong.
+template <class Config>
+std::string run_stream_k(GemmCase& gemm, unsigned clusters, Blocks order = Blocks::one_after_the_other,
+                         Launch launch = {}) {
+    if constexpr (Config::kBulkStore)
+        if (!store_map(gemm.problem)) return run_stream_k<WithoutBulkStore<Config>>(gemm, clusters, order, launch);
+    if constexpr (Config::kBulkC)
+        if (!residual_map(gemm.problem)) return run_stream_k<WithoutBulkC<Config>>(gemm, clusters, order, launch);
+    float amax = 0;
+    carat_operands given = gemm.operands();
+    if (gemm.problem.epilogue.amax) given.amax = &amax;
+    BulkGemmParams params = bulk_params<Config>(gemm, given);
+    const unsigned blocks = clusters * Config::kBlocks;
+    Workspace workspace;
+    params.split = workspace.template make<Config>(int(blocks));
+    launch = launch_of(blocks, Config::kThreads, Config::kSharedBytes, order, launch);
+    if (order == Blocks::one_after_the_other) launch.cluster = Config::kBlocks;
+    const std::string error = host_cuda::launch(launch, [&] { carat_kernel::gemm_ws<Config>(params); });
+    return error.empty() ? gemm.verify(amax) : error;
+}
+
+template <class Config>
+void expect_stream_k(int64_t m, int64_t n, int64_t k, unsigned clusters, Blocks order = Blocks::one_after_the_other,
+                     const Launch& launch = {}) {
+    GemmCase gemm = case_of<Config>(m, n, k);
+    EXPECT_EQ((run_stream_k<Config>(gemm, clusters, order, launch)), "")
+        << clusters << " clusters, " << m << " x " << n << " x " << k;
+}
+
+// Less than a wave of tiles, one wave, one and a part, whole ones, and whole ones and a part; more clusters than steps.
+TEST(StreamKEmulation, AnyNumberOfTilesAndClusters) {
+    using One = StreamK<Tile<1, 1, 16>>;
+    for (const int64_t tiles : {1, 2, 3, 5, 7, 9})
+        for (const int64_t k : {0, 8, 64, 328, 1000})
+            for (const unsigned clusters : {1u, 2u, 3u, 4u, 8u}) expect_stream_k<One>(40, 16 * tiles, k, clusters);
+    expect_stream_k<StreamK<Tile<2, 1, 64>>>(300, 70, 1000, 4);
+    expect_stream_k<StreamK<Tile<2, 1, 64>>>(1, 1, 5000, 61);  // most of which have the middle of the one tile
+}
+TEST(StreamKEmulation, TilesLayoutsAndTypes) {
+    expect_stream_k<StreamK<Tile<2, 2, 128>>>(300, 150, 328, 5);
+    expect_stream_k<StreamK<Tile<3, 1, 128>>>(300, 150, 328, 5);
+    expect_stream_k<StreamK<Tile<2, 1, 96, Bf16ToF32, LayoutOf<true, false, false>>>>(300, 150, 328, 5);
+    expect_stream_k<StreamK<Tile<2, 1, 64, F16, LayoutOf<false, true, true>>>>(300, 150, 328, 5);
+    expect_stream_k<StreamK<Tile<2, 1, 96, Bf16, Nt, 88>>>(300, 150, 328, 5);
+}
+
+// Blocks that share copies have the same steps.
+TEST(StreamKEmulation, ClustersThatShareOperands) {
+    for (const unsigned clusters : {1u, 2u, 3u, 5u}) {
+        expect_stream_k<StreamK<ConfigOf<Form<2, 1, false, 2, 1>, 64, 3, Nt, Bf16>>>(500, 150, 328, clusters);
+        expect_stream_k<StreamK<ConfigOf<Form<2, 1, false, 1, 2>, 64, 3, Nt, Bf16>>>(300, 200, 328, clusters);
+        expect_stream_k<StreamK<ConfigOf<Form<1, 1, false, 2, 2>, 32, 3, Nt, Bf16>>>(300, 200, 200, clusters);
+    }
+}
+
+TEST(StreamKEmulation, BlocksInAnyOrderOfEvents) {
+    for (const Copies copies : {Copies::early, Copies::late, Copies::random})
+        for (const Order order : {Order::forward, Order::backward, Order::shuffled}) {
+            Launch launch;
+            launch.copies = copies, launch.order = order;
+            expect_stream_k<StreamK<Tile<1, 1, 16>>>(100, 40, 520, 4, Blocks::together, launch);
+            expect_stream_k<StreamK<Tile<2, 1, 32>>>(130, 40, 520, 7, Blocks::together, launch);
+        }
+}
+
+TEST(StreamKEmulation, Batches) {
+    Problem p = make_problem(kBf16, 130, 72, 200, "nt");
+    set_batch(p, 3, 16);
+    GemmCase gemm(p, Data::integers, 7, 1, 0, Place::aligned);
+    EXPECT_EQ((run_stream_k<StreamK<Tile<2, 1, 64>>>(gemm, 5)), "");
+}
+
 // ---------------------------------------------------------------- epilogues
 
 struct Everything : NoEpilogue {
@@ -176,7 +257,7 @@ struct Scaled : NoEpilogue {
 
 template <class Base>
 void expect_epilogue(int64_t m, int64_t n, int64_t k, double beta = 0) {
-    for (const bool serial : {true, false}) {
+    for (const SplitForm form : {SplitForm::serial, SplitForm::workspace, SplitForm::stream_k}) {
         Problem p = make_problem(Base::types, m, n, k, Base::layout(), Base::kRowMajorD);
         set_pitch(p, Pitch::eights);
         if (Base::kHasC) add_c(p);
@@ -188,10 +269,10 @@ void expect_epilogue(int64_t m, int64_t n, int64_t k, double beta = 0) {
         p.epilogue.amax = Base::kAmax;
         if (Base::kClamp) p.epilogue.clamp = 1, p.epilogue.clamp_lo = -9, p.epilogue.clamp_hi = 40;
         GemmCase gemm(p, Data::integers, 7, 1, beta, Place::aligned);
-        if (serial)
-            EXPECT_EQ((run_split<Split<Base, 3, 1>>(gemm)), "") << describe(p);
-        else
-            EXPECT_EQ((run_split<Split<Base, 1, 3>>(gemm)), "") << describe(p);
+        const std::string error = form == SplitForm::serial      ? run_split<Split<Base, 3, 1>>(gemm)
+                                  : form == SplitForm::workspace ? run_split<Split<Base, 1, 3>>(gemm)
+                                                                 : run_stream_k<StreamK<Base>>(gemm, 5);
+        EXPECT_EQ(error, "") << describe(p);
     }
 }
 template <int N, class Types, class Epilogue>

@@ -52,6 +52,25 @@ TEST(WsDecodeEmulation, PartsOfKInAnyOrderOfEvents) {
         }
 }
 
+// Stages of several lines of K: K that ends in the first panel of a stage, or within one.
+template <class Shape, int N, int Depth, class Layout = Nt, class Copy = Bulk<true, true>>
+void expect_deep() {
+    using Config = ConfigOf<Shape, N, 3, Layout, Bf16, Copy, NoEpilogue, Depth>;
+    for (const int64_t k : {0, 8, 64, 72, Depth, 3 * Depth + 72, 7 * Depth}) {
+        expect_right<Config>(Config::kBM + 8, N + 9, k);
+        expect_right<Config>(2 * Config::kBM, 2 * N, k, 1);
+    }
+}
+TEST(WsDecodeEmulation, StagesOfSeveralPanels) {
+    expect_deep<Form<1, 1, false>, 16, 128>();
+    expect_deep<Form<1, 1, false, 1, 1, 1, 16>, 16, 256>();
+    expect_deep<InParts<1, 1, false, 3>, 32, 128, LayoutOf<true, false, false>>();
+    expect_deep<Form<2, 1, false>, 64, 128, LayoutOf<false, true, true>>();
+    expect_deep<Form<2, 1, true>, 32, 128>();
+    expect_deep<Form<2, 1, false>, 64, 128, Nt, Bulk<false, true>>();
+    expect_deep<Form<2, 1, false, 2, 1>, 32, 128>();
+}
+
 struct WithMax : NoEpilogue {
     static constexpr bool kAmax = true;
 };

@@ -159,6 +159,12 @@ struct CaseSpec {
     std::vector<Kernel> kernels = {};
 };
 
+// Of all the tests of a process. It takes kernels from the packs of CARAT_PACK, and gpu_pack.cpp writes such a pack.
+inline const std::shared_ptr<jit::Jit>& gpu_jit() {
+    static const auto jit = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
+    return jit;
+}
+
 class GpuTest : public testing::Test {
   protected:
     void SetUp() override {
@@ -169,11 +175,10 @@ class GpuTest : public testing::Test {
     }
 
     static Runtime runtime_for(std::shared_ptr<cuda::Device> device) {
-        static const auto compiler = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
         Runtime runtime;
         runtime.target = device->target();
         runtime.device = std::move(device);
-        runtime.jit = compiler;
+        runtime.jit = gpu_jit();
         return runtime;
     }
 
