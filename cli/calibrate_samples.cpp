@@ -48,7 +48,8 @@ SampleFile samples_of_report(const Json& report, const std::string& path, const 
                 ++file.left_out;
                 continue;
             }
-            samples.push_back({{"problem", problem}, {"kernel", text_at(timed, "kernel")}, {"us", member(timed, "us")}});
+            samples.push_back(
+                {{"problem", problem}, {"kernel", text_at(timed, "kernel")}, {"us", member(timed, "us")}});
         }
     }
     const Json& env = member(report, "env");

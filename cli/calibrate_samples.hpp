@@ -12,7 +12,8 @@ Json calibrated_device(const Context& context);
 
 struct SampleFile {
     Json json;
-    size_t left_out = 0;  // times of problems that are more than sizes, type and layout, and kernels that were not timed
+    size_t left_out =
+        0;  // times of problems that are more than sizes, type and layout, and kernels that were not timed
 };
 // A file of samples, or a report of `carat bench` or `carat tune` that was measured on the GPU which the context is for.
 SampleFile read_sample_file(const std::string& path, const Context& context);
