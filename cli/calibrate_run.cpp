@@ -199,8 +199,8 @@ Json calibrate(const CalibrateOptions& options, ExitCode& code) {
     if (place.empty()) return fitted;
     write_device_file(place, fitted);
     if (options.output.tables())
-        print(fmt::format(
-            options.file.empty() ? "Plans use {} from now on.\n" : "Plans use {} under CARAT_DEVICE_FILE.\n", place));
+        print(
+            fmt::format("Plans use {} {}.\n", place, options.file.empty() ? "from now on" : "under CARAT_DEVICE_FILE"));
     return fitted;
 }
 

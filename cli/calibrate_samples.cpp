@@ -13,7 +13,7 @@ constexpr size_t kLargestFile = size_t(256) << 20;
 bool is_plain(const Json& result) {
     for (const char* key : {"groups", "recipe", "epilogue"})
         if (!member(result, key).is_null()) return false;
-    return number_at(result, "batch", 1) == 1 && number_at(result, "us", NAN) > 0;
+    return number_at(result, "batch", 1) == 1;
 }
 
 carat_problem problem_of(const Json& result) {
@@ -25,7 +25,13 @@ carat_problem problem_of(const Json& result) {
     return make_problem(ProblemFlags(), shape);
 }
 
-SampleFile samples_of_bench(const Json& report, const std::string& path, const Context& context) {
+// What was timed of one problem: by one kernel in a report of `carat bench`, by many in one of `carat tune`.
+Json timed_kernels(const Json& result) {
+    const Json& contenders = member(result, "contenders");
+    return contenders.is_array() ? contenders : Json::array({result});
+}
+
+SampleFile samples_of_report(const Json& report, const std::string& path, const Context& context) {
     const Json device = calibrated_device(context);
     const std::string measured_on = text_at(member(report, "env"), "device"), here = text_at(device, "name");
     if (measured_on != here)
@@ -34,12 +40,17 @@ SampleFile samples_of_bench(const Json& report, const std::string& path, const C
     SampleFile file;
     Json samples = Json::array();
     for (const Json& result : member(report, "results")) {
-        if (!is_plain(result)) {
-            ++file.left_out;
-            continue;
+        const bool plain = is_plain(result);
+        const Json problem = plain ? parse_json(carat::problem_json(problem_of(result)), "the problem") : Json();
+        for (const Json& timed : timed_kernels(result)) {
+            const bool counts = plain && number_at(timed, "us", NAN) > 0;
+            if (!counts) {
+                ++file.left_out;
+                continue;
+            }
+            samples.push_back(
+                {{"problem", problem}, {"kernel", text_at(timed, "kernel")}, {"us", member(timed, "us")}});
         }
-        const Json problem = parse_json(carat::problem_json(problem_of(result)), "the problem");
-        samples.push_back({{"problem", problem}, {"kernel", text_at(result, "kernel")}, {"us", member(result, "us")}});
     }
     const Json& env = member(report, "env");
     file.json = {{"schema", "carat.calibration_samples/1"},
@@ -59,9 +70,10 @@ Json calibrated_device(const Context& context) {
 SampleFile read_sample_file(const std::string& path, const Context& context) {
     Json json = Json::parse(read_text_file(path, kLargestFile), nullptr, /*allow_exceptions=*/false);
     const std::string schema = text_at(json, "schema");
-    if (schema == "carat.bench/1") return samples_of_bench(json, path, context);
+    if (schema == "carat.bench/1" || schema == "carat.tune/1") return samples_of_report(json, path, context);
     if (schema == "carat.calibration_samples/1") return {.json = std::move(json)};
-    fail(kInputOutput, "{} is neither a file of `carat calibrate --save-samples` nor a report of `carat bench`",
+    fail(kInputOutput,
+         "{} is neither a file of `carat calibrate --save-samples` nor a report of `carat bench` or `carat tune`",
          one_line(path));
 }
 

@@ -12,9 +12,10 @@ Json calibrated_device(const Context& context);
 
 struct SampleFile {
     Json json;
-    size_t left_out = 0;  // results of a bench that are more than sizes, type and layout, or were not timed
+    size_t left_out =
+        0;  // times of problems that are more than sizes, type and layout, and kernels that were not timed
 };
-// A file of samples, or a report of `carat bench` that was measured on the GPU which the context is for.
+// A file of samples, or a report of `carat bench` or `carat tune` that was measured on the GPU which the context is for.
 SampleFile read_sample_file(const std::string& path, const Context& context);
 
 // "off by 4.2 % in the median and 31 % at worst; ...": of a "carat.prediction_error/1".

@@ -6,6 +6,7 @@
 import argparse
 import json
 import math
+import os
 import pathlib
 import re
 import statistics
@@ -252,6 +253,19 @@ def few_rows(listing, root, argument):
             + table(header, rows, [name for name in header if name != "of N x K"]))
 
 
+def prediction_error(listing, root, argument):
+    """`prediction_error PATH...`: how far the shipped parameters' predictions are from the H200's times in bench/results/PATH."""
+    names = [name for name in argument.split() if (root / "bench" / "results" / name).exists()]
+    if not names:
+        return "Nothing is measured here yet.\n"
+    command = [listing["binary"], "calibrate", "--target", "h200", "--json", "--report", *(root / "bench" / "results" / name for name in names)]
+    files = json_of(command, {**os.environ, "CARAT_DEVICE_FILE": "off"})["files"]
+    rows = [[code(name), file["samples"], f"{100 * file['median']:.1f} %", f"{100 * file['worst']:.0f} %", file["problems"] or "-",
+             f"{100 * file['within_5_percent']:.0f} %" if file["problems"] else "-"] for name, file in zip(names, files)]
+    header = ["times in `bench/results/`", "timed", "off in the median", "at worst", "problems with a choice", "chosen within 5 % of the best"]
+    return table(header, rows, header[1:])
+
+
 def problem_of(result):
     shape = f"{result['m']} x {result['n']} x {result['k']}"
     for key, word in (("batch", "batch"), ("groups", "groups")):
@@ -312,7 +326,7 @@ def ratio(one, two):
 
 PARTS = {"statuses": statuses, "exit-codes": exit_codes, "environment": environment, "targets": targets, "support": support,
          "kernels": kernels, "bench": bench, "suite": suite, "beside": beside, "passes": passes, "chain": chain, "few_rows": few_rows,
-         "ladder": ladder}
+         "prediction_error": prediction_error, "ladder": ladder}
 
 
 def read_json(path):
@@ -322,14 +336,19 @@ def read_json(path):
         raise Stop(f"{path} is not JSON: {error}") from error
 
 
-def listing_of(binary):
+def json_of(command, environment=None):
+    shown = " ".join(str(word) for word in command)
     try:
-        done = subprocess.run([binary, "list", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, env=environment)
     except OSError as error:
-        raise Stop(f"{binary} cannot be run: {error}") from error
+        raise Stop(f"{command[0]} cannot be run: {error}") from error
     if done.returncode != 0:
-        raise Stop(f"`{binary} list --json` gave {done.returncode}: {done.stderr.strip()}")
-    listing = json.loads(done.stdout)
+        raise Stop(f"`{shown}` gave {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def listing_of(binary):
+    listing = {**json_of([binary, "list", "--json"]), "binary": binary}
     if listing.get("schema") != "carat.list/1":
         raise Stop(f"`{binary} list --json` has schema {listing.get('schema')!r}; this tool reads carat.list/1")
     return listing

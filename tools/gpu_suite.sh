@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [decode] [ladder] [ncu]: everything that needs a GPU, or the parts
-# named, from a built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the f32
-# benches with cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), decode and a
-# decoder layer as a chain, the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung. Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json
-# (GoogleTest), sanitizer/*.txt, bench/*.json, bench/epilogues/*.json, ncu/*, logs/*.txt and summary.json. Every step has a time limit;
-# the exit code is 1 if a step failed. BUILD_DIR names another build directory than build/ (relative to the root).
+# gpu_suite.sh OUT [tests] [sanitizer] [real_input] [bench] [engine] [tune] [decode] [ladder] [ncu]: everything that needs a GPU, or the
+# parts named, from a built tree or a copy of one: every test binary, every row under compute-sanitizer, a real model's weights, the
+# f32 benches with cuBLASLt beside them, the 16-bit suite with every peer (the plugin beside the program, docs/benchmarks.md), the tuner
+# on few rows, decode and a decoder layer as a chain, the ladder of kernels against cuBLASLt, and what Nsight Compute says of each rung.
+# Writes to OUT: nvidia-smi.txt, doctor.json, tests/*.json (GoogleTest), sanitizer/*.txt, bench/*.json, bench/epilogues/*.json,
+# tuning.json, ncu/*, logs/*.txt and summary.json. Every step has a time limit; the exit code is 1 if a step failed. BUILD_DIR names
+# another build directory than build/ (relative to the root).
 set -uo pipefail
 
-all_parts="tests sanitizer real_input bench engine decode ladder ncu"
+all_parts="tests sanitizer real_input bench engine tune decode ladder ncu"
 if [ $# -lt 1 ]; then
     echo "usage: tools/gpu_suite.sh OUT [PART...] (OUT: a directory for the results; parts: $all_parts)" >&2
     exit 2
@@ -162,6 +163,15 @@ decode() {
     json_step chain 240 "$out/bench/chain.json" "$carat" bench --model llama-3.1-8b --tokens 1,2,4,8,16,32,64,128,256 --dtype bf16 --chain \
         --peer cublaslt --json
     step host_cost 60 "$build/bench/host_cost" --output "$out/bench/host_cost.json"
+}
+
+# The fastest kernel of each problem of few rows, for data/tuning/, and how near the model's own choice is.
+tune() {
+    local dtype
+    for dtype in bf16 f16; do
+        json_step "tune_$dtype" 580 "$out/bench/tune_$dtype.json" "$build/cli/carat" tune --shapes bench/suites/decode.txt \
+            --dtype $dtype --budget 0.5 --tuning "$out/tuning.json" --json
+    done
 }
 
 # Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.

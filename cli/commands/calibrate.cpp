@@ -52,13 +52,15 @@ Command add_calibrate(CLI::App& app) {
     app.add_option("--shapes", flags->shapes,
                    "Measure these problems in place of the designed ones: lines \"m n k dtype\"")
         ->type_name("FILE");
-    app.add_option("--samples", flags->samples, "Fit to these, or to a report of `carat bench`, and measure nothing")
+    app.add_option("--samples", flags->samples,
+                   "Fit to these, or to a report of `carat bench` or `carat tune`, and measure nothing")
         ->type_name("FILE");
     app.add_option("--save-samples", flags->save_samples, "Keep what was measured, for --samples and --report")
         ->type_name("FILE");
     app.add_flag("--dry-run", flags->dry_run,
                  "Say what would be measured, or with --samples fitted, and write nothing");
-    app.add_option("--report", flags->report, "Only compare predictions with samples or reports of `carat bench`")
+    app.add_option("--report", flags->report,
+                   "Only compare predictions with samples or reports of `carat bench` or `carat tune`")
         ->type_name("FILE...");
     app.add_option("--target", flags->machine.target, "For this GPU of `carat list`, with no such GPU here")
         ->type_name("GPU");

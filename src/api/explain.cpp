@@ -53,6 +53,7 @@ Json tuned_json(const Selection& selection) {
     const TunedChoice& choice = *selection.tuned->tuned;
     return {{"file", choice.file},
             {"row", choice.row},
+            {"m", choice.m},
             {"us", choice.us},
             {"spread", choice.spread},
             {"model_kernel", selection.winner->config.name()},

@@ -122,6 +122,7 @@ bool has_kernel(const Problem& p, const Config& config, const Target& target) {
                has_kernel(p, whole, target);
     }
     if (config.strip == 0 || !ws_fits(p, config, target)) return false;
+    if (ws_lone_tile(p, config)) return true;
     for (Config known : ws_configs(p, target)) {
         known.strip = config.strip, known.stages = config.stages;
         if (known == config) return true;

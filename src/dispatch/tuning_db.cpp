@@ -7,7 +7,18 @@
 namespace carat {
 namespace {
 
+constexpr int64_t kFewRows = 256;
 constexpr const char* kRemedy = "measure again with `carat tune`, or take the rows out";
+
+bool has_few_rows(const Problem& problem) {
+    return problem.mode == CARAT_SINGLE && problem.m <= kFewRows;
+}
+
+// Alike of problems that differ in M alone.
+std::string without_rows(Problem problem) {
+    problem.m = 0;
+    return describe(problem);
+}
 
 void warn_of_skipped(const TuningDb::File& file) {
     if (file.skipped.empty()) return;
@@ -51,7 +62,8 @@ void TuningDb::add(const std::string& name, std::string_view text, const Target&
                                                row.number, row.kernels, kTunedKernels));
             continue;
         }
-        choices_[describe(row.problem)] = {std::move(row.config), row.us, row.spread, name, row.number};
+        if (has_few_rows(row.problem)) few_rows_[without_rows(row.problem)].insert(row.problem.m);
+        choices_[describe(row.problem)] = {std::move(row.config), row.us, row.spread, name, row.number, row.problem.m};
         ++file.rows;
     }
     files_.push_back(std::move(file));
@@ -59,6 +71,17 @@ void TuningDb::add(const std::string& name, std::string_view text, const Target&
 
 const TunedChoice* TuningDb::find(const Problem& problem) const {
     if (choices_.empty()) return nullptr;  // and no time for the description
+    const auto found = choices_.find(describe(problem));
+    return found == choices_.end() ? find_more_rows(problem) : &found->second;
+}
+
+const TunedChoice* TuningDb::find_more_rows(Problem problem) const {
+    if (!has_few_rows(problem)) return nullptr;
+    const auto measured = few_rows_.find(without_rows(problem));
+    if (measured == few_rows_.end()) return nullptr;
+    const auto more = measured->second.upper_bound(problem.m);
+    if (more == measured->second.end() || *more >= 2 * problem.m) return nullptr;
+    problem.m = *more;
     const auto found = choices_.find(describe(problem));
     return found == choices_.end() ? nullptr : &found->second;
 }

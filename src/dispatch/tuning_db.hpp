@@ -3,6 +3,7 @@
 // hash of the problem's description. A bad or stale row never fails a plan: it is left out, with one warning for its file.
 #pragma once
 
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,7 @@ struct TunedChoice {
     double us = 0, spread = 0;
     std::string file;
     size_t row = 0;  // in the file, from 1
+    int64_t m = 0;   // of the problem that was measured
 };
 
 class TuningDb {
@@ -40,6 +42,8 @@ class TuningDb {
     // Reads the files and warns, once a file, of what was left out.
     TuningDb(const TuningPlaces& places, const Target& target, Validate validate);
 
+    // What was measured of the problem, or else of the one with the next more rows of D, where these are few: up to 256 and less
+    // than twice as many. Their time is that of the weights' bytes, and what is the fastest for 16 rows is for 13, too.
     // Null if there is none. Safe from many threads.
     const TunedChoice* find(const Problem& problem) const;
     size_t size() const { return choices_.size(); }
@@ -49,7 +53,11 @@ class TuningDb {
     void add(const std::string& name, std::string_view text, const Target& target, Validate validate);
 
   private:
+    const TunedChoice* find_more_rows(Problem problem) const;
+
     std::unordered_map<std::string, TunedChoice> choices_;  // by describe(problem)
+    std::unordered_map<std::string, std::set<int64_t>>
+        few_rows_;  // M that were measured, by describe(problem of no rows)
     std::vector<File> files_;
 };
 

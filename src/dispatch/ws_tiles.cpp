@@ -182,14 +182,23 @@ void add_if_new(const Problem& p, const Target& target, Config c, int weight_lin
         configs.push_back(std::move(c));
 }
 
-// The tile in one part of K or in several, with stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a
-// stage and to release it, in which time an SM gets 4 KB from memory.
+// Stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a stage and to release it, in which time an SM
+// gets 4 KB from memory.
+constexpr int kDepths[] = {kStageDepth, 2 * kStageDepth, 4 * kStageDepth};
+bool suits_depth(int rows, int cols, int depth) {
+    constexpr int kSmallStage = 96 * 128;  // elements
+    return depth == kStageDepth || (rows + cols) * depth <= kSmallStage;
+}
+// Each part shall have two stages at least.
+bool suits_parts(const Problem& p, int parts, int depth) {
+    return parts == 1 || 2 * parts <= ceil_div(p.k, depth);
+}
+
+// The tile in one part of K or in several.
 void add_tile(const Problem& p, const Target& target, const TileRows& rows, int cols, int parts, int weight_lines,
               std::vector<Config>& configs) {
-    constexpr int kSmallStage = 96 * 128;  // elements
-    for (const int depth : {kStageDepth, 2 * kStageDepth, 4 * kStageDepth}) {
-        if (depth > kStageDepth && (rows.rows + cols) * depth > kSmallStage) continue;
-        if (parts > 1 && 2 * parts > ceil_div(p.k, depth)) continue;
+    for (const int depth : kDepths) {
+        if (!suits_depth(rows.rows, cols, depth) || !suits_parts(p, parts, depth)) continue;
         Config c = make_config(p, rows, cols, kClusters[0], target, depth);
         if (parts > 1) c.split_k = parts, c.split_form = SplitForm::cluster;
         add_if_new(p, target, std::move(c), weight_lines, configs);
@@ -251,6 +260,21 @@ std::vector<Config> ws_tilings(const Problem& p, const Target& target) {
             }
     if (bulk) add_even(p, target, configs);
     return configs;
+}
+
+bool ws_lone_tile(const Problem& p, const Config& c) {
+    const BulkMaps maps = bulk_maps(p, c, false);
+    Config tile = rung_config(kWsFamily, p, c.bm, c.bn, c.bk);
+    tile.cluster_m = tile.cluster_n = 1;
+    tile.split_k = c.split_k, tile.split_form = c.split_form, tile.stages = c.stages, tile.strip = c.strip;
+    if (!(tile == c) || !maps.a || !maps.b) return false;
+    const int parts = parts_in_cluster(c);
+    const bool in_cluster =
+        c.split_form == SplitForm::none || std::find(std::begin(kParts), std::end(kParts), parts) != std::end(kParts);
+    const bool known_depth = std::find(std::begin(kDepths), std::end(kDepths), c.bk) != std::end(kDepths);
+    const int most_cols = ws_block(c).consumers == 3 ? 192 : kMostCols;  // three share the registers
+    return in_cluster && known_depth && c.bm > 0 && c.bm % 8 == 0 && c.bm <= kMostRows && c.bn > 0 && c.bn % 16 == 0 &&
+           c.bn <= most_cols && suits_depth(c.bm, c.bn, c.bk) && suits_parts(p, parts, c.bk) && suits(p, c);
 }
 
 std::vector<Config> ws_configs(const Problem& p, const Target& target) {

@@ -34,6 +34,10 @@ int ws_strip(const Problem& problem, const Config& config, const Target& target)
 // Those of ws_tilings(), each in the order that suits it.
 std::vector<Config> ws_configs(const Problem& problem, const Target& target);
 
+// Whether a lone block can have a tile, dealt out evenly for this number of tokens or for another: what is measured for 16 rows of D is to
+// run for 13, too.
+bool ws_lone_tile(const Problem& problem, const Config& config);
+
 // Whether a number of stages is enough, and fits into a block's shared memory.
 bool ws_fits(const Problem& problem, const Config& config, const Target& target);
 

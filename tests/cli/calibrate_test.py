@@ -74,6 +74,21 @@ class Calibrate(Case):
         self.assertIsNone(data["files"][0]["within_5_percent"])
         self.assertIn("1 samples (3 left out), off by", carat("calibrate", *H200, "--report", path).stdout)
 
+    def test_a_report_of_the_tuner_has_many_kernels_of_a_problem(self):
+        sweep = json.loads(SWEEP.read_text())
+        first = sweep["results"][0]
+        of_first = [r for r in sweep["results"] if all(r[key] == first[key] for key in ("m", "n", "k"))]
+        timed = [{"kernel": r["kernel"], "us": r["us"]} for r in of_first]
+        wanted = {**sweep, "results": of_first}
+        tuned = {"schema": "carat.tune/1", "env": sweep["env"], "results": [{**first, "contenders": timed + [{"kernel": "x", "us": None}]}]}
+        reports = []
+        for name, data in (("bench.json", wanted), ("tune.json", tuned)):
+            (self.dir / name).write_text(json.dumps(data))
+            reports += carat_json("calibrate", *H200, "--report", self.dir / name)["files"]
+        self.assertEqual(reports[1].pop("left_out"), reports[0].pop("left_out") + 1)
+        self.assertEqual({**reports[1], "file": ""}, {**reports[0], "file": ""})
+        self.assertEqual(reports[1]["problems"], 1)
+
     def test_wrong_use(self):
         sweep = self.short_sweep(500)
         other = self.dir / "other.json"

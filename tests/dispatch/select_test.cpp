@@ -270,8 +270,9 @@ TEST(Select, RowsThatPromiseNoBatchInvarianceAreRefused) {
     const Selection selection = consider(p, h200());
     EXPECT_STREQ(selection.winner->row->name, "sm90_ws");
     for (const Considered& entry : selection.considered)
-        if (std::string_view(entry.row->name) != "sm90_ws" && std::string_view(entry.row->name) != "sm80_stream")
+        if (std::string_view(entry.row->name) != "sm90_ws" && std::string_view(entry.row->name) != "sm80_stream") {
             EXPECT_EQ(entry.refusal, "all batch-invariant results come from sm90_ws");
+        }
     EXPECT_NE(describe(p).find(" batch_invariant"), std::string::npos);
     // Where atomics are allowed the choice is the same, as no kernel has them.
     const Problem plain = problem(512, 512, 512, CARAT_BF16);

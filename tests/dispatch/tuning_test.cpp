@@ -53,11 +53,30 @@ TEST(TuningDb, ReadsWhatItIsGiven) {
     ASSERT_NE(db.find(one), nullptr);
     ASSERT_NE(db.find(two), nullptr);
     EXPECT_EQ(db.find(problem(66, 512, 512)), nullptr);
+    EXPECT_EQ(db.find(problem(64, 512, 520)), nullptr);
     EXPECT_EQ(db.find(two)->config.name(), kKernel);
     EXPECT_EQ(db.find(two)->us, 12);
     EXPECT_EQ(db.find(two)->row, 2u);
     EXPECT_EQ(db.find(two)->file, "test.json");
     EXPECT_TRUE(db.files()[0].skipped.empty());
+}
+
+TEST(TuningDb, FewRowsAreTakenForFewerOnes) {
+    const TuningDb db = database(file({row(problem(16, 512, 512)), row(problem(64, 512, 512), kKernel, 12),
+                                       row(problem(512, 512, 512), kKernel, 14)}));
+    const auto measured = [&](int64_t m) {
+        const TunedChoice* choice = db.find(problem(m, 512, 512));
+        return choice ? choice->m : 0;
+    };
+    const std::pair<int64_t, int64_t> kWanted[] = {{8, 0},   {9, 16},  {15, 16}, {16, 16}, {17, 0},  {32, 0},
+                                                   {33, 64}, {64, 64}, {65, 0},  {256, 0}, {511, 0}, {512, 512}};
+    for (const auto& [m, wanted] : kWanted) EXPECT_EQ(measured(m), wanted) << m;
+    Problem other = problem(15, 512, 512);
+    other.epilogue.activation = CARAT_ACT_SILU;
+    EXPECT_EQ(db.find(other), nullptr);
+    carat_problem columns;  // of A: another pitch with another M
+    ASSERT_EQ(carat_problem_init(&columns, 15, 512, 512, CARAT_BF16, "tt"), CARAT_SUCCESS);
+    EXPECT_EQ(db.find(*api::validate_problem(&columns)), nullptr);
 }
 
 TEST(TuningDb, TellsProblemsApart) {
@@ -171,6 +190,22 @@ TEST(Select, ATunedConfigurationComesFirst) {
         EXPECT_EQ(selection.chosen()->config.name(), kernel);
         EXPECT_EQ(selection.winner->config.name(), predicted);
         EXPECT_EQ(rank(p, h200(), "v8_cluster", SIZE_MAX, &db)->front().tuned, nullptr);
+    }
+}
+
+// The best of the candidates for M rows must be there for any M above half of it, or a measured choice is lost between.
+TEST(Select, ATunedConfigurationServesFewerRows) {
+    for (const int64_t m : {4, 8, 16, 32, 64, 96, 128, 192, 256}) {
+        const Problem measured = problem(m, 6144, 4096);
+        const auto candidates = rank(measured, h200());
+        for (const Candidate& candidate : *candidates) {
+            const std::string kernel = candidate.config.name();
+            const TuningDb db = database(file({row(measured, kernel)}));
+            for (const int64_t fewer : {m / 2 + 1, m / 2 + m / 4, m - 1}) {
+                const auto ranked = rank(problem(fewer, 6144, 4096), h200(), "", SIZE_MAX, &db);
+                EXPECT_EQ(ranked->front().config.name(), kernel) << m << " " << fewer;
+            }
+        }
     }
 }
 

@@ -68,6 +68,21 @@ class GenDocs(unittest.TestCase):
         lines = gen_docs.few_rows(LISTING, self.root, "few.json").splitlines()
         self.assertEqual([line.replace(" ", "") for line in lines[-2:]], ["|1|1|-|-|-|0.500|", "|16|2|1.600|0.800|32x4096|0.500|"])
 
+    def test_prediction_errors(self):
+        self.assertEqual(gen_docs.prediction_error(LISTING, self.root, "none.json gone.json"), "Nothing is measured here yet.\n")
+        results = self.root / "bench" / "results"
+        results.mkdir(parents=True)
+        report = {"files": [{"samples": 55, "median": 0.034, "worst": 0.5, "problems": 0, "within_5_percent": None},
+                            {"samples": 900, "median": 0.1, "worst": 1.5, "problems": 60, "within_5_percent": 0.9}]}
+        (self.root / "report.json").write_text(json.dumps(report))
+        for name in ("one.json", "two.json"):
+            (results / name).write_text("{}")
+        wanted = f"calibrate --target h200 --json --report {results}/one.json {results}/two.json"
+        self.binary.write_text(f'#!/bin/sh\ntest "$CARAT_DEVICE_FILE $*" = "off {wanted}" || exit 9\ncat "{self.root}/report.json"\n')
+        lines = gen_docs.prediction_error({"binary": self.binary}, self.root, "one.json none.json two.json").splitlines()
+        self.assertEqual([line.replace(" ", "") for line in lines[-2:]],
+                         ["|`one.json`|55|3.4%|50%|-|-|", "|`two.json`|900|10.0%|150%|60|90%|"])
+
     def test_writes_then_agrees_then_notices(self):
         page = self.root / "docs" / "env.md"
         page.write_text("before\n<!-- generated: environment -->\n<!-- end -->\nafter\n")
