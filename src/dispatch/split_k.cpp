@@ -20,6 +20,14 @@ int strips_of(const WgmmaBlock& block) {
     return block.consumers * block.strips;
 }
 
+// 208 leave no registers for the sums on their way (8 bytes spill), nor do 192 where steps are dealt out and the epilogue takes
+// some (16 bytes, of C and a bias).
+int most_accumulators(const Problem& p, bool stream_k) {
+    const bool plain = !p.has_c() && p.epilogue.gate == CARAT_GATE_NONE && p.epilogue.bias == CARAT_BIAS_NONE &&
+                       !p.epilogue.amax && bits(p.d.dtype) >= 16;
+    return stream_k && !plain ? 128 : 192;
+}
+
 }  // namespace
 
 int serial_parts(const Config& config) {
@@ -44,11 +52,10 @@ Config undivided(Config config) {
 }
 
 bool can_split_in_l2(const Problem& p, const Config& c, SplitForm form) {
-    constexpr int kMostAccumulators = 192;      // 208 leave no registers for the sums on their way: 8 bytes spill
     constexpr int64_t kLongestDealt = 1 << 27;  // of K: the steps of two waves of tiles have 31 bits
     const bool stream_k = form == SplitForm::stream_k;
     const BulkMaps maps = bulk_maps(p, c, false);
-    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > kMostAccumulators) return false;
+    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > most_accumulators(p, stream_k)) return false;
     if (stream_k ? p.k > kLongestDealt : c.cluster_m * c.cluster_n > 1) return false;
     const bool brought = (maps.a && maps.b) || p.k == 0;  // of no K there is nothing to bring, and nothing to split
     return c.split_form == SplitForm::none && !c.pingpong && brought && ws_clusters(p, c) <= INT32_MAX / kMostPartsInL2;

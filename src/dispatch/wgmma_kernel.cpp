@@ -29,12 +29,14 @@ int parts_of_b(const Problem& p, const Config& config) {
     return std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
 }
 
-// setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies.
-std::pair<int, int> register_shares(const WgmmaBlock& block, bool by_threads, int blocks_of_sm) {
+// setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies, and so does
+// dealing out steps, for clusters (24: 16 bytes spill).
+std::pair<int, int> register_shares(const Config& config, const WgmmaBlock& block, bool by_threads, int blocks_of_sm) {
     if (block.consumers == 1) return {0, 0};  // not shared: 256 threads have as many as a thread can name
-    if (block.consumers == 3) return {24, 160};
+    const bool deals = is_stream_k(config) && config.cluster_m * config.cluster_n > 1;
+    if (block.consumers == 3) return {deals ? 32 : 24, 160};
     if (blocks_of_sm == 2) return {24, 104};  // launched with 80 a thread
-    const int producer = by_threads ? 136 : 24;
+    const int producer = by_threads ? 136 : deals ? 32 : 24;
     // Launched with 168 a thread, which is what there is to share.
     return {producer, (kRegistersOfAll - 8 - producer) / block.consumers / 8 * 8};
 }
@@ -125,7 +127,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     constant("kBulkC", text(maps.c.has_value()));
     constant("kBulkStore", text(maps.d.has_value()));
     if (family.specialized) {
-        const auto [producer, consumer] = register_shares(block, !maps.a || !maps.b, blocks_an_sm);
+        const auto [producer, consumer] = register_shares(config, block, !maps.a || !maps.b, blocks_an_sm);
         number("kProducerRegisters", producer);
         number("kConsumerRegisters", consumer);
     }
