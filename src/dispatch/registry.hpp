@@ -74,6 +74,8 @@ struct Row {
     // Whether all configurations of which this holds give a row of D the same bits, whatever M and the other rows are; null: no.
     bool (*batch_invariant)(const Problem&, const Config&) = nullptr;
     int64_t most_rows = 0;  // of D, that the row takes whatever the epilogue; 0: any number
+    // Why it does not have a configuration that was asked for by its full name, in words that follow on "which"; null: nothing to add.
+    const char* (*why_not)(const Problem&, const Config&) = nullptr;
 };
 
 // In priority order: at equal predicted time the earlier row wins; the last one is the reference.

@@ -97,11 +97,19 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
     std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
     // Callers without a workspace shall have a choice, too.
     const auto as_it_is = [](const Ranked& one) { return !one.form->aligned && !adds_up_in_l2(one.config); };
-    const auto kept_end = ranked.begin() + std::min(ranked.size(), kCandidates);
+    auto kept_end = ranked.begin() + ptrdiff_t(std::min(ranked.size(), kCandidates));
     if (std::none_of(ranked.begin(), kept_end, as_it_is)) {
         auto next = kept_end;
         for (auto place = kept_end - kWithoutWorkspace; place != kept_end; ++place)
             if ((next = std::find_if(next, ranked.end(), as_it_is)) != ranked.end()) std::swap(*place, *next++);
+    }
+    // And the tuner each way to split K through L2, whose costs are assumed.
+    for (const SplitForm form : {SplitForm::serial, SplitForm::workspace, SplitForm::stream_k}) {
+        const auto has_form = [&](const Ranked& one) { return one.config.split_form == form; };
+        const auto best = std::find_if(ranked.begin(), ranked.end(), has_form);
+        if (best == ranked.end() || best < kept_end) continue;
+        std::rotate(kept_end, best, best + 1);
+        ++kept_end;
     }
     ranked.erase(kept_end, ranked.end());
     std::vector<Config> configs;
@@ -118,7 +126,7 @@ std::vector<Config> candidates(const Problem& p, const Target& target) {
 bool has_kernel(const Problem& p, const Config& config, const Target& target) {
     if (config.split_form != SplitForm::none && config.split_form != SplitForm::cluster) {
         const Config whole = undivided(config);
-        return config.split_k <= kMostPartsInL2 && can_split_in_l2(p, whole, config.split_form) &&
+        return config.split_k <= kMostPartsInL2 && why_not_split_in_l2(p, whole, config.split_form) == nullptr &&
                has_kernel(p, whole, target);
     }
     if (config.strip == 0 || !ws_fits(p, config, target)) return false;
@@ -134,6 +142,14 @@ bool has(const Problem& p, const Config& config, const Target& target) {
     if ((config.aligned && !can_align(p)) || (config.swapped && !can_swap(p))) return false;
     const Problem runs = kernel_problem(p, config);
     return has_kernel(runs, kernel_config(config, runs), target);
+}
+
+const char* why_not(const Problem& p, const Config& config) {
+    if ((config.aligned && !can_align(p)) || (config.swapped && !can_swap(p))) return nullptr;
+    if (config.split_form == SplitForm::none || config.split_form == SplitForm::cluster) return nullptr;
+    if (config.split_k > kMostPartsInL2) return "splits K in more than 80 parts";
+    const Problem runs = kernel_problem(p, config);
+    return why_not_split_in_l2(runs, undivided(kernel_config(config, runs)), config.split_form);
 }
 
 Result<std::unique_ptr<Executable>> prepare(const Problem& p, const Config& config, Runtime& runtime) {
@@ -172,6 +188,8 @@ const Row kRowWs = {kWsFamily,
                     has,
                     false,
                     workspace_bytes,
-                    batch_invariant};
+                    batch_invariant,
+                    0,
+                    why_not};
 
 }  // namespace carat

@@ -48,6 +48,15 @@ std::vector<Config> offers(const Row& row, const Problem& problem, const Target&
     return wanted;
 }
 
+// Why a row has no configuration of that full name.
+std::string why_not(const Row& row, const Problem& problem, const Config& config) {
+    const char* const words = row.why_not != nullptr ? row.why_not(problem, config) : nullptr;
+    if (words != nullptr) return fmt::format("it has no configuration {}, which {}", config.name(), words);
+    return fmt::format(
+        "it has no configuration {} for this problem: see what it has with `carat explain --kernel {} --candidates`",
+        config.name(), row.name);
+}
+
 Considered consider_row(const Row& row, const Problem& problem, const Target& target, std::string_view kernel,
                         size_t workspace_limit) {
     Considered result{&row, refusal_of(row, problem, target, kernel), {}, {}};
@@ -65,11 +74,8 @@ Considered consider_row(const Row& row, const Problem& problem, const Target& ta
     if (!result.ruled_out.empty())
         result.refusal = fmt::format("none of its {} configurations may be taken; of {}: {}", result.ruled_out.size(),
                                      result.ruled_out[0].candidate.config.name(), result.ruled_out[0].reason);
-    else if (Config::parse(kernel).ok())
-        result.refusal = fmt::format(
-            "it has no configuration {} for this problem: see what it has with `carat explain --kernel {} "
-            "--candidates`",
-            kernel, row.name);
+    else if (const auto named = Config::parse(kernel); named.ok())
+        result.refusal = why_not(row, problem, *named);
     else
         result.refusal = "it has no tile for this shape";
     return result;

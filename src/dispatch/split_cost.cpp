@@ -17,6 +17,9 @@ namespace {
 constexpr double kFillUs = 1.3, kSecondKernelUs = 2, kHandOnUs = 1;
 constexpr double kL2BytesPerUs = 5e6, kL2BytesPerUsOfBlock = 0.1e6;
 
+// So much longer a form is taken to be, for its costs are assumed: one is chosen only where it wins by more.
+constexpr double kDoubtOfParts = 1.1, kDoubtOfStreamK = 1.05;
+
 // K in parts is a batch of products of a part's depth, each with operands of its own.
 Problem batch_of_parts(const Problem& p, const Config& c) {
     const int parts = parts_in_l2(c);
@@ -34,30 +37,32 @@ bool is_common(const Config& c) {
 }
 
 bool may_split(const Problem& p, const Config& c, const Target& target) {
-    return is_common(c) && 2 * ws_clusters(p, c) <= target.units && can_split_in_l2(p, c, SplitForm::serial);
+    return is_common(c) && 2 * ws_clusters(p, c) <= target.units && !why_not_split_in_l2(p, c, SplitForm::serial);
 }
 
 // Where a good part of the last wave is idle, and that is a good part of the time.
 bool may_stream_k(const Problem& p, const Config& c, const Target& target) {
-    constexpr double kMostWaves = 8, kMostFull = 0.9;
-    const double waves = double(ws_clusters(p, c)) / running_clusters(target, ws_cluster_blocks(c));
+    constexpr double kMostWaves = 8, kMostFull = 0.75;
+    const double waves = double(ws_clusters(p, c)) / stream_k_clusters(c, target);
     const double last = waves - std::floor(waves);
     return is_common(c) && waves < kMostWaves && last > 0 && last < kMostFull &&
-           can_split_in_l2(p, c, SplitForm::stream_k);
+           !why_not_split_in_l2(p, c, SplitForm::stream_k);
 }
 
-// Every block leaves a sum and takes one, all at the same time.
+// How often a tile's sum is handed on, at most. Once where a cluster has the steps of a whole tile or more: its last steps begin a tile
+// and wait for nobody. Of fewer tiles than clusters several have the middle of one, and each waits for the one before.
+int64_t hand_ons(const Problem& p, const Config& c, const Target& target) {
+    const int64_t clusters = stream_k_clusters(c, target), tiles = std::max<int64_t>(ws_clusters(p, c), 1);
+    return tiles > clusters ? 1 : ceil_div(clusters, tiles);
+}
+
 Prediction stream_k_predict(const Problem& p, const Config& c, double slot_bytes, const Target& target) {
     Prediction prediction = ws_predict(p, c, target);
-    prediction.us += kFillUs + kHandOnUs + 2 * slot_bytes / kL2BytesPerUsOfBlock;
+    prediction.us += kFillUs + double(hand_ons(p, c, target)) * (kHandOnUs + 2 * slot_bytes / kL2BytesPerUsOfBlock);
     return prediction;
 }
 
-}  // namespace
-
-Prediction split_predict(const Problem& p, const Config& c, const Target& target) {
-    const double sums = double(split_workspace(p, c, ws_block(c)).sums_bytes);  // of all slots
-    if (is_stream_k(c)) return stream_k_predict(p, c, sums / kMostStreamKBlocks, target);
+Prediction parts_predict(const Problem& p, const Config& c, double sums, const Target& target) {
     Prediction prediction = ws_predict(batch_of_parts(p, c), undivided(c), target);
     if (serial_parts(c) > 1) {
         const double slot = sums / double(std::max<int64_t>(ws_clusters(p, c), 1));
@@ -65,6 +70,16 @@ Prediction split_predict(const Problem& p, const Config& c, const Target& target
     } else {
         prediction.us += kSecondKernelUs + 2 * sums / kL2BytesPerUs;
     }
+    return prediction;
+}
+
+}  // namespace
+
+Prediction split_predict(const Problem& p, const Config& c, const Target& target) {
+    const double sums = double(split_workspace(p, c, ws_block(c)).sums_bytes);  // of all slots
+    Prediction prediction =
+        is_stream_k(c) ? stream_k_predict(p, c, sums / kMostStreamKBlocks, target) : parts_predict(p, c, sums, target);
+    prediction.us *= is_stream_k(c) ? kDoubtOfStreamK : kDoubtOfParts;
     return prediction;
 }
 

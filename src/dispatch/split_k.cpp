@@ -51,14 +51,32 @@ Config undivided(Config config) {
     return config;
 }
 
-bool can_split_in_l2(const Problem& p, const Config& c, SplitForm form) {
+int stream_k_clusters(const Config& config, const Target& target) {
+    const int blocks = ws_cluster_blocks(config);
+    return std::clamp(running_clusters(target, blocks), 1, std::max(kMostStreamKBlocks / blocks, 1));
+}
+
+const char* why_not_split_in_l2(const Problem& p, const Config& c, SplitForm form) {
     constexpr int64_t kLongestDealt = 1 << 27;  // of K: the steps of two waves of tiles have 31 bits
     const bool stream_k = form == SplitForm::stream_k;
+    if (c.split_form != SplitForm::none) return "splits K in two ways: name one";
+    if (c.pingpong)
+        return "splits K through L2 where consumers have tiles of their own (_pp), but sums are kept by rows that stay "
+               "with a consumer: leave _pp out";
+    if (!stream_k && c.cluster_m * c.cluster_n > 1)
+        return "splits K in parts of tiles of clusters, which only stream-K (_sk) does: ask for _c1x1 or _sk";
+    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > most_accumulators(p, stream_k))
+        return "would spill: its tile leaves no registers for the sums on their way; ask for a smaller one, or for "
+               "parts "
+               "of K that a second kernel adds up (_k2w)";
+    if (stream_k && p.k > kLongestDealt) return "deals out K in steps whose numbers have 31 bits, and this K is longer";
+    if (ws_clusters(p, c) > INT32_MAX / kMostPartsInL2)
+        return "numbers parts of tiles in 31 bits: ask for a larger tile";
     const BulkMaps maps = bulk_maps(p, c, false);
-    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > most_accumulators(p, stream_k)) return false;
-    if (stream_k ? p.k > kLongestDealt : c.cluster_m * c.cluster_n > 1) return false;
-    const bool brought = (maps.a && maps.b) || p.k == 0;  // of no K there is nothing to bring, and nothing to split
-    return c.split_form == SplitForm::none && !c.pingpong && brought && ws_clusters(p, c) <= INT32_MAX / kMostPartsInL2;
+    // Of no K there is nothing to bring, and nothing to split.
+    if (p.k != 0 && !(maps.a && maps.b))
+        return "splits K through L2 of operands that the copy engine brings, at pitches of 16 bytes: ask for _aligned";
+    return nullptr;
 }
 
 WorkspaceUse split_workspace(const Problem& p, const Config& config, const WgmmaBlock& block) {

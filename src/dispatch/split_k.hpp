@@ -17,12 +17,14 @@ bool adds_up_in_l2(const Config& config);  // in any of the three forms
 // The configuration whose tiles are divided so.
 Config undivided(Config config);
 
+// Clusters of blocks that share the steps: as many as run at once.
+int stream_k_clusters(const Config& config, const Target& target);
+
 inline constexpr int kMostPartsInL2 = 80;
 inline constexpr int kMostStreamKBlocks = 132;  // one an SM, each with a slot; no GPU with wgmma has more
 
-// Whether a tile that is whole can be split so: of operands that the copy engine brings, by consumers that share it; a lone block's, but
-// for stream-K.
-bool can_split_in_l2(const Problem& problem, const Config& whole, SplitForm form);
+// Why a tile that is whole cannot be split so, in words that follow on "which"; null: it can.
+const char* why_not_split_in_l2(const Problem& problem, const Config& whole, SplitForm form);
 
 // What a configuration needs of the workspace. Nothing for K = 0, whose kernel is not split.
 WorkspaceUse split_workspace(const Problem& problem, const Config& config, const WgmmaBlock& block);

@@ -67,10 +67,11 @@ int early_bytes(const Problem& p, const Config& config, bool of_a, int blocks_of
 // Persistent blocks, but for parts that wait for each other: a block of these has one item, so that it waits for blocks with
 // lower numbers alone, which start first. A persistent one could wait for a block that has no place yet, as other kernels may
 // have the SMs, and two such kernels could wait for each other for ever.
-// Stream-K's clusters share the steps of the last tiles, however few these are.
+// Stream-K's clusters share the steps of the last tiles, however few these are; one more than run at once would have its share
+// alone, after all others.
 int64_t clusters_of_grid(const Config& config, const WgmmaFamily& family, const Target& target, int64_t clusters,
                          int blocks) {
-    if (is_stream_k(config) && clusters > 0) return std::max(std::min(target.units, kMostStreamKBlocks) / blocks, 1);
+    if (is_stream_k(config) && clusters > 0) return stream_k_clusters(config, target);
     const bool persistent = family.specialized && serial_parts(config) == 1;
     const int64_t most = persistent ? std::max(target.units / blocks, 1) : kMaxGridX;
     return std::clamp<int64_t>(clusters * parts_in_l2(config), 1, most);

@@ -238,6 +238,75 @@ TEST(Select, PartsThroughL2AndTheirWorkspace) {
     EXPECT_EQ(kRowWs.workspace_bytes(odd, aligned), kRowWs.workspace_bytes(odd, whole) + 256 + 7 * tiles * tile);
 }
 
+// Splits through L2 are offered to the tuner where SMs would be idle, and chosen only where they win by more than their
+// assumed costs may be wrong.
+TEST(Select, SplitsThroughL2AreOfferedAndChosenWithDoubt) {
+    const auto in_l2 = [](const Candidate& one) {
+        const SplitForm form = one.config.split_form;
+        return form != SplitForm::none && form != SplitForm::cluster;
+    };
+    for (const int64_t m : {1, 16, 64, 128, 256, 512, 1024, 4096})
+        for (const auto& [n, k] : {std::pair<int64_t, int64_t>{2112, 7168}, {576, 7168}, {4096, 7168}, {6144, 4096}}) {
+            const Problem p = problem(m, n, k, CARAT_BF16);
+            const auto all = rank(p, h200(), "sm90_ws");
+            ASSERT_TRUE(all.ok()) << all.status().sentence();
+            const auto whole =
+                std::find_if(all->begin(), all->end(), [&](const Candidate& one) { return !in_l2(one); });
+            ASSERT_NE(whole, all->end());
+            if (m <= 128) {
+                EXPECT_EQ(whole, all->begin()) << describe(p);
+            }
+            std::string forms;
+            for (const Candidate& one : *all)
+                if (in_l2(one)) forms += char(one.config.split_form);
+            const bool few_tiles = m * n <= 66 * 64 * 64;
+            if (few_tiles) {
+                EXPECT_NE(forms.find('s'), std::string::npos) << describe(p);
+                EXPECT_NE(forms.find('w'), std::string::npos) << describe(p);
+            }
+            if (m >= 512) {
+                EXPECT_NE(forms.find('k'), std::string::npos) << describe(p);
+            }
+        }
+}
+
+// The fewer tiles share the clusters, the more clusters of one tile wait for each other.
+TEST(Select, StreamKOfFewTilesIsAChain) {
+    const auto us = [](int64_t m, const char* form) {
+        const Problem p = problem(m, 512, 8192, CARAT_BF16);
+        return kRowWs
+            .predict(p, *Config::parse(std::string("sm90_ws_bf16_bf16_bf16_nt_128x128x64_s6_c1x1_") + form + "_rm4"),
+                     h200())
+            .us;
+    };
+    EXPECT_GT(us(512, "sk"), us(512, "k8w"));    // 16 tiles, each of 8 clusters and more
+    EXPECT_LT(us(4096, "sk"), us(4096, "k2s"));  // 128 tiles, each of two
+}
+
+TEST(Select, WhyThereIsNoSplit) {
+    const Problem p = problem(512, 512, 4096, CARAT_BF16);
+    const auto why = [&](const std::string& rest, const Problem& of) {
+        return select(of, h200(), "sm90_ws_bf16_bf16_bf16_nt_" + rest).status().sentence();
+    };
+    const auto expect_why = [&](const std::string& rest, const Problem& of, const char* words) {
+        EXPECT_NE(why(rest, of).find(words), std::string::npos) << why(rest, of);
+    };
+    expect_why("128x128x64_s4_c1x1_sk_pp_rm4", p, "leave _pp out");
+    expect_why("128x128x64_s4_c2x1_k2s_rm4", p, "ask for _c1x1 or _sk");
+    expect_why("256x208x64_s3_c1x1_sk_rm4", p, "ask for a smaller one");
+    expect_why("128x128x64_s4_c1x1_k81w_rm4", p, "more than 80 parts");
+    expect_why("128x128x64_s4_c1x1_sk_rm4", problem(512, 512, 4097, CARAT_BF16), "ask for _aligned");
+    expect_why("128x120x64_s4_c2x1_sk_rm4", p, "see what it has with");
+}
+
+TEST(Select, StreamKIsNotBatchInvariant) {
+    Problem p = problem(512, 512, 4096, CARAT_BF16);
+    p.numerics = CARAT_BATCH_INVARIANT;
+    const auto chosen = select(p, h200(), "sm90_ws_bf16_bf16_bf16_nt_128x128x64_s4_c1x1_sk_rm4");
+    EXPECT_NE(chosen.status().sentence().find("numerics batch_invariant forbids"), std::string::npos)
+        << chosen.status().sentence();
+}
+
 Problem with_numerics(Problem p, carat_numerics numerics) {
     p.numerics = numerics;
     return p;
