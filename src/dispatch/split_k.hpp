@@ -20,8 +20,8 @@ Config undivided(Config config);
 inline constexpr int kMostPartsInL2 = 80;
 inline constexpr int kMostStreamKBlocks = 132;  // one an SM, each with a slot; no GPU with wgmma has more
 
-// Whether a tile that is whole can be split so: of operands that the copy engine brings, by consumers that share it; a lone block's, but
-// for stream-K.
+// Whether a tile that is whole can be split so: of operands that the copy engine brings, by consumers that share it; a lone block's, or for
+// stream-K a pair's.
 bool can_split_in_l2(const Problem& problem, const Config& whole, SplitForm form);
 
 // What a configuration needs of the workspace. Nothing for K = 0, whose kernel is not split.
