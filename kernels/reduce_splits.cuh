@@ -22,8 +22,9 @@ class ReduceSplits {
     static constexpr int kParts = Config::kSeparateParts, kEights = Staged::kCols / 8;  // of columns of B
     static constexpr int kTileCols = Config::kTileN / Staged::kParts;                   // of D
     static constexpr int kAcross = kTileCols / Config::kBN;                             // blocks
-    static constexpr int kTogether =
-        kEights >= 16 ? 1 : 16 / kEights;  // parts on their way together: 256 bytes a thread
+    // On their way together: 256 bytes a thread, of several parts, or of a part of one.
+    static constexpr int kEightsAtOnce = kEights < 16 ? kEights : 16, kPartsAtOnce = 16 / kEightsAtOnce;
+    static_assert(kEights % kEightsAtOnce == 0);
     static_assert(kTileCols % Config::kBN == 0 && Config::kBM == 64 && Config::kThreads == carat_shared::kStripThreads);
 
     // Which 8 columns of the tile's B the block's `eight`th are: a split gate's second half lies in the tile's.
@@ -46,25 +47,34 @@ class ReduceSplits {
 #pragma unroll
         for (int i = 0; i < 4 * kEights; ++i) sums[i] = 0.0f;
 #pragma unroll 1
-        for (int first = 0; first < kParts; first += kTogether) {
-            float4 coming[kTogether][kEights];
+        for (int part = 0; part < kParts; part += kPartsAtOnce)
 #pragma unroll
-            for (int i = 0; i < kTogether; ++i)
+            for (int eight = 0; eight < kEights; eight += kEightsAtOnce) {
+                __syncwarp();  // the compiler would have more on their way than it has registers for
+                add_eights(from, part, across, eight, sums);
+            }
+    }
+
+    static __device__ void add_eights(const float4* from, int first_part, int across, int first_eight,
+                                      float (&sums)[4 * kEights]) {
+        constexpr i64 kSlot = carat_shared::slot_quads(Config::kStrips, Config::kTileN);
+        float4 coming[kPartsAtOnce][kEightsAtOnce];
 #pragma unroll
-                for (int eight = 0; eight < kEights; ++eight)
-                    if (first + i < kParts)
-                        coming[i][eight] = load_from_l2(from + (first + i) * kSlot +
-                                                        eight_of_tile(across, eight) * carat_shared::kStripThreads);
+        for (int i = 0; i < kPartsAtOnce; ++i)
 #pragma unroll
-            for (int i = 0; i < kTogether; ++i)
+            for (int j = 0; j < kEightsAtOnce; ++j)
+                if (first_part + i < kParts)
+                    coming[i][j] = load_from_l2(from + (first_part + i) * kSlot +
+                                                eight_of_tile(across, first_eight + j) * carat_shared::kStripThreads);
 #pragma unroll
-                for (int eight = 0; eight < kEights; ++eight) {
-                    if (first + i >= kParts) continue;
-                    const float4 four = coming[i][eight];
-                    float* const to = sums + 4 * eight;
-                    to[0] += four.x, to[1] += four.y, to[2] += four.z, to[3] += four.w;
-                }
-        }
+        for (int i = 0; i < kPartsAtOnce; ++i)
+#pragma unroll
+            for (int j = 0; j < kEightsAtOnce; ++j) {
+                if (first_part + i >= kParts) continue;
+                const float4 four = coming[i][j];
+                float* const to = sums + 4 * (first_eight + j);
+                to[0] += four.x, to[1] += four.y, to[2] += four.z, to[3] += four.w;
+            }
     }
 
     static __device__ void run(const BulkGemmParams& params) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/ws_tiles.hpp"
 #include "shared/split_sums.h"
@@ -20,12 +21,19 @@ int strips_of(const WgmmaBlock& block) {
     return block.consumers * block.strips;
 }
 
-// 208 leave no registers for the sums on their way (8 bytes spill), nor do 192 where steps are dealt out and the epilogue takes
-// some (16 bytes, of C and a bias).
+// Of a thread, where sums are taken from L2 into them: 208 leave no registers for what is on its way (8 bytes spill), nor do 192
+// where steps are dealt out and the epilogue takes some (16, of a bias and a C from shared memory), nor 128 where threads read C (80).
 int most_accumulators(const Problem& p, bool stream_k) {
-    const bool plain = !p.has_c() && p.epilogue.gate == CARAT_GATE_NONE && p.epilogue.bias == CARAT_BIAS_NONE &&
-                       !p.epilogue.amax && bits(p.d.dtype) >= 16;
+    const carat_epilogue& e = p.epilogue;
+    const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
+    if (p.has_c() && !shared_c) return 96;
+    const bool plain =
+        !p.has_c() && e.gate == CARAT_GATE_NONE && e.bias == CARAT_BIAS_NONE && !e.amax && bits(p.d.dtype) >= 16;
     return stream_k && !plain ? 128 : 192;
+}
+bool has_registers(const Problem& p, const WgmmaBlock& block, int cols, bool stream_k) {
+    if (block.consumers == 3 && (p.has_c() || p.epilogue.amax)) return false;  // 24 bytes spill with 64 accumulators
+    return block.strips * cols / 2 <= most_accumulators(p, stream_k);
 }
 
 }  // namespace
@@ -63,12 +71,14 @@ const char* why_not_split_in_l2(const Problem& p, const Config& c, SplitForm for
     if (c.pingpong)
         return "splits K through L2 where consumers have tiles of their own (_pp), but sums are kept by rows that stay "
                "with a consumer: leave _pp out";
-    if (!stream_k && c.cluster_m * c.cluster_n > 1)
+    const int blocks = c.cluster_m * c.cluster_n;
+    if (!stream_k && blocks > 1)
         return "splits K in parts of tiles of clusters, which only stream-K (_sk) does: ask for _c1x1 or _sk";
-    if (form != SplitForm::workspace && ws_block(c).strips * c.bn / 2 > most_accumulators(p, stream_k))
+    if (blocks > 2)
+        return "deals out steps to clusters of more than two blocks, whose producer would spill: ask for _c2x1";
+    if (form != SplitForm::workspace && !has_registers(p, ws_block(c), c.bn, stream_k))
         return "would spill: its tile leaves no registers for the sums on their way; ask for a smaller one, or for "
-               "parts "
-               "of K that a second kernel adds up (_k2w)";
+               "parts that a second kernel adds up (_k2w)";
     if (stream_k && p.k > kLongestDealt) return "deals out K in steps whose numbers have 31 bits, and this K is longer";
     if (ws_clusters(p, c) > INT32_MAX / kMostPartsInL2)
         return "numbers parts of tiles in 31 bits: ask for a larger tile";
