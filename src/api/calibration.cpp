@@ -14,11 +14,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// File names and kernels' names in samples need not be UTF-8.
-std::string dump(const Json& json) {
-    return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
 Status require_gpu(carat_context_t context) {
     CARAT_TRY(require_pointer(context, "context"));
     if (context->backend == CARAT_BACKEND_CUDA) return {};
@@ -52,7 +47,7 @@ Json error_json(const PredictionError& error) {
 carat_status carat_calibration(carat_context_t context, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_gpu(context));
-        return give_text(dump(info_json(*context)), json);
+        return give_json(info_json(*context), json, -1);
     });
 }
 
@@ -64,7 +59,7 @@ carat_status carat_prediction_error(carat_context_t context, const char* samples
         Json report = {{"schema", "carat.prediction_error/1"}};
         report.update(error_json(prediction_error(read.samples, context->target())));
         report["skipped"] = read.skipped;
-        return give_text(dump(report), json);
+        return give_json(report, json, -1);
     });
 }
 
@@ -81,6 +76,6 @@ carat_status carat_calibrate(carat_context_t context, const char* samples, carat
         report["error"] = {{"shipped", error_json(before)},
                            {"fitted", error_json(prediction_error(read.samples, target))}};
         report["skipped"] = read.skipped;
-        return give_text(dump(report), json);
+        return give_json(report, json, -1);
     });
 }

@@ -190,7 +190,7 @@ Json device_state_json(const carat_context_s& context) {
 }  // namespace
 
 carat_status carat_doctor(carat_text_t* json) {
-    return guard([&]() -> Status { return give_text(doctor_json().dump(2), json); });
+    return guard([&]() -> Status { return give_json(doctor_json(), json); });
 }
 
 carat_status carat_cache(carat_context_t context, const char* command, carat_text_t* json) {
@@ -198,7 +198,7 @@ carat_status carat_cache(carat_context_t context, const char* command, carat_tex
         CARAT_TRY(require_pointer(context, "context"));
         CARAT_TRY(require_pointer(command, "command"));
         CARAT_ASSIGN(const Json result, run_cache_command(context->runtime.jit->cache(), command));
-        return give_text(result.dump(2), json);
+        return give_json(result, json);
     });
 }
 
@@ -206,6 +206,6 @@ carat_status carat_device_state(carat_context_t context, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
         context->target();
-        return give_text(device_state_json(*context).dump(2), json);
+        return give_json(device_state_json(*context), json);
     });
 }

@@ -95,7 +95,7 @@ carat_status carat_explain(carat_context_t context, const carat_problem* problem
             if (auto known = select(valid, context->target(), wanted.kernel);
                 known.status().code() == CARAT_INVALID_VALUE)
                 return known.status();
-        return give_text(explain_json(valid, context->target(), wanted, context->tuning()).dump(2), json);
+        return give_json(explain_json(valid, context->target(), wanted, context->tuning()), json);
     });
 }
 
@@ -103,6 +103,6 @@ carat_status carat_floor(carat_context_t context, const carat_problem* problem, 
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
         CARAT_ASSIGN(const Problem valid, validate_problem(problem));
-        return give_text(floor_json(valid, context->target()).dump(2), json);
+        return give_json(floor_json(valid, context->target()), json);
     });
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ namespace carat::api {
 
 // Hands a string to the caller of the C ABI.
 Status give_text(std::string text, carat_text_t* out);
+// A JSON value, in lines or (-1) in one. Names of files and kernels need not be UTF-8: what is not is replaced.
+Status give_json(const nlohmann::ordered_json& json, carat_text_t* out, int indent = 2);
 
 // The caller's options, with the defaults of fields that an older version did not have. null: the defaults.
 Result<carat_plan_options> read_options(const carat_plan_options* options);

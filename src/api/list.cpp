@@ -217,5 +217,5 @@ Json list_json() {
 }  // namespace
 
 carat_status carat_list(carat_text_t* json) {
-    return guard([&]() -> Status { return give_text(list_json().dump(2), json); });
+    return guard([&]() -> Status { return give_json(list_json(), json); });
 }

@@ -97,7 +97,7 @@ Result<Json> pack_json(const std::string& path, std::string_view command) {
 carat_status carat_kernels(carat_context_t context, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
-        return give_text(kernels_json(*context).dump(2), json);
+        return give_json(kernels_json(*context), json);
     });
 }
 
@@ -114,6 +114,6 @@ carat_status carat_pack(const char* path, const char* command, carat_text_t* jso
         CARAT_TRY(require_pointer(path, "path"));
         CARAT_TRY(require_pointer(command, "command"));
         CARAT_ASSIGN(const Json result, pack_json(path, command));
-        return give_text(result.dump(2), json);
+        return give_json(result, json);
     });
 }

@@ -118,13 +118,13 @@ Json limits_json(const Target& t) {
 carat_status carat_plan_report(carat_plan_t plan, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(plan, "plan"));
-        return give_text(report_json(*plan->planned, plan->kept).dump(2), json);
+        return give_json(report_json(*plan->planned, plan->kept), json);
     });
 }
 
 carat_status carat_limits(carat_context_t context, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
-        return give_text(limits_json(context->target()).dump(2), json);
+        return give_json(limits_json(context->target()), json);
     });
 }

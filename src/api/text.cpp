@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // text.cpp: strings owned by the library, and element types by name.
+#include <nlohmann/json.hpp>
 
 #include "api/error.hpp"
 #include "api/handles.hpp"
@@ -13,6 +14,11 @@ Status give_text(std::string text, carat_text_t* out) {
     CARAT_TRY(require_pointer(out, "json"));
     *out = new carat_text_s{std::move(text)};
     return {};
+}
+
+Status give_json(const nlohmann::ordered_json& json, carat_text_t* out, int indent) {
+    return give_text(json.dump(indent, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace),
+                     out);
 }
 
 }  // namespace carat::api

@@ -15,11 +15,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// File names need not be UTF-8.
-std::string dump(const Json& json) {
-    return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
 Json tuning_json(carat_context_s& context) {
     const TuningDb& tuning = context.tuning();
     Json files = Json::array();
@@ -55,7 +50,7 @@ Json candidates_json(const std::vector<Candidate>& candidates, const std::string
 carat_status carat_problem_json(const carat_problem* problem, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_ASSIGN(const Problem valid, validate_problem(problem));
-        return give_text(dump(problem_json(valid)), json);
+        return give_json(problem_json(valid), json, -1);
     });
 }
 
@@ -76,7 +71,7 @@ carat_status carat_problem_parse(const char* json, carat_problem* problem) {
 carat_status carat_tuning(carat_context_t context, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(context, "context"));
-        return give_text(dump(tuning_json(*context)), json);
+        return give_json(tuning_json(*context), json, -1);
     });
 }
 
@@ -84,7 +79,7 @@ carat_status carat_tuning_read(const char* path, carat_text_t* json) {
     return guard([&]() -> Status {
         CARAT_TRY(require_pointer(path, "path"));
         CARAT_ASSIGN(const std::string text, read_tuning_file(path));
-        return give_text(dump(rows_json(read_tuning(text, validate_problem))), json);
+        return give_json(rows_json(read_tuning(text, validate_problem)), json, -1);
     });
 }
 
@@ -94,6 +89,6 @@ carat_status carat_tuning_candidates(carat_context_t context, const carat_proble
         CARAT_ASSIGN(const Problem valid, validate_problem(problem));
         CARAT_ASSIGN(const Candidate chosen, select(valid, context->target()));
         CARAT_ASSIGN(const std::vector<Candidate> candidates, tuning_candidates(valid, context->target()));
-        return give_text(dump(candidates_json(candidates, chosen.config.name())), json);
+        return give_json(candidates_json(candidates, chosen.config.name()), json, -1);
     });
 }

@@ -22,11 +22,12 @@ int strips_of(const WgmmaBlock& block) {
 }
 
 // Of a thread, where sums are taken from L2 into them: 208 leave no registers for what is on its way (8 bytes spill), nor do 192
-// where steps are dealt out and the epilogue takes some (16, of a bias and a C from shared memory), nor 128 where threads read C (80).
+// where steps are dealt out and the epilogue takes some (16, of a bias and a C from shared memory), nor 128 where threads read C (80) or
+// a gate comes with a maximum (20, of pairs).
 int most_accumulators(const Problem& p, bool stream_k) {
     const carat_epilogue& e = p.epilogue;
     const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
-    if (p.has_c() && !shared_c) return 96;
+    if ((p.has_c() && !shared_c) || (stream_k && e.gate != CARAT_GATE_NONE && e.amax)) return 96;
     const bool plain =
         !p.has_c() && e.gate == CARAT_GATE_NONE && e.bias == CARAT_BIAS_NONE && !e.amax && bits(p.d.dtype) >= 16;
     return stream_k && !plain ? 128 : 192;

@@ -153,6 +153,20 @@ std::string row_of(const carat::Context& context, const carat_problem& problem, 
 
 class Tuning : public WithFiles {};
 
+// Whatever JSON names a file.
+TEST_F(Tuning, NamesOfFilesNeedNotBeUtf8) {
+    const carat_problem problem = carat::gemm_problem(33, 40, 48, CARAT_F32);
+    const std::string slow = "cpu_reference_f32_f32_f32_nn_1x1x1", path = (folder_ / "tuning-\xff.json").string();
+    std::ofstream(path) << row_of(cpu(), problem, slow);
+    const carat::Context context = cpu(path.c_str());
+    const carat::Plan plan = context.plan(problem);
+    EXPECT_EQ(plan.kernel(), slow);
+    const std::string shown = (folder_ / "tuning-\xef\xbf\xbd.json").string();  // the replacement character
+    EXPECT_EQ(Json::parse(plan.report())["tuned"], shown);
+    EXPECT_EQ(Json::parse(context.explain(problem))["tuned"]["file"], shown);
+    EXPECT_EQ(Json::parse(context.tuning())["files"].back()["file"], shown);
+}
+
 TEST_F(Tuning, AMeasuredChoiceGoesBeforeThePredictedOne) {
     const carat_problem problem = carat::gemm_problem(33, 40, 48, CARAT_F32);
     const std::string slow = "cpu_reference_f32_f32_f32_nn_1x1x1", path = (folder_ / "tuning.json").string();
