@@ -91,9 +91,10 @@ const char* why_not_split_in_l2(const Problem& p, const Config& c, SplitForm for
 }
 
 WorkspaceUse split_workspace(const Problem& p, const Config& config, const WgmmaBlock& block) {
-    const size_t tiles = size_t(ws_clusters(p, config));
     WorkspaceUse use;
-    if (!adds_up_in_l2(config) || tiles == 0 || p.k == 0) return use;
+    if (!adds_up_in_l2(config) || p.k == 0) return use;  // first: a rung of the ladder has no clusters to count
+    const size_t tiles = size_t(ws_clusters(p, config));
+    if (tiles == 0) return use;
     const size_t slots = is_stream_k(config) ? kMostStreamKBlocks : tiles * size_t(separate_parts(config));
     const size_t words = size_t(carat_shared::turns_of_tile(block.consumers));
     use.zeroed_words = separate_parts(config) > 1 ? 0 : slots * words;

@@ -41,5 +41,30 @@ TEST(SplitCompile, EveryFormFitsWithoutSpills) {
     EXPECT_GE(turn, 9u);
 }
 
+// Dealing out steps takes registers of the producer in a pair, and of the consumers where the epilogue has most of them.
+TEST(SplitCompile, StreamKUnderGatesFitsWithoutSpills) {
+    if (!jit::nvrtc_info().ok()) GTEST_SKIP() << "no NVRTC: " << jit::nvrtc_info().status().sentence();
+    Runtime runtime;
+    runtime.target = *find_gpu("h200");
+    runtime.jit = std::make_shared<jit::Jit>(jit::Options{CARAT_JIT_AUTO, ""});
+    for (const carat_gate gate : {CARAT_GATE_INTERLEAVED, CARAT_GATE_SPLIT})
+        for (const int amax : {0, 1}) {
+            Problem p = make_problem(kBf16, 300, 512, 1000, "nt");
+            p.epilogue.gate = gate, p.epilogue.activation = CARAT_ACT_SILU;
+            add_bias(p, CARAT_BIAS_N);
+            p.epilogue.amax = amax, p.epilogue.scalars_on_device = 1;
+            int compiled = 0;
+            for (Config c : ws_configs(p, runtime.target)) {
+                c.split_form = SplitForm::stream_k;
+                const bool largest = (c.bm == 256 && c.bn >= 96) || (c.bm == 128 && c.bn >= 192);
+                if (!largest || !kRowWs.has(p, c, runtime.target)) continue;
+                ++compiled;
+                const auto executable = kRowWs.prepare(p, c, runtime);
+                EXPECT_TRUE(executable.ok()) << executable.status().sentence();
+            }
+            EXPECT_GE(compiled, 2) << describe(p);
+        }
+}
+
 }  // namespace
 }  // namespace carat::test

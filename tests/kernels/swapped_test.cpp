@@ -12,6 +12,7 @@
 #include "dispatch/rows_cpu.hpp"
 #include "dispatch/rows_ws.hpp"
 #include "dispatch/runtime.hpp"
+#include "dispatch/split_k.hpp"
 #include "kernels/gemm_case.hpp"
 
 namespace carat::test {
@@ -81,7 +82,8 @@ TEST(Aligned, IsACandidateThatTheRowHas) {
         ++(config.aligned ? aligned : as_it_is);
         EXPECT_EQ(Config::parse(config.name()).value(), config);
         EXPECT_TRUE(kRowWs.has(p, config, h200)) << config.name();
-        EXPECT_EQ(kRowWs.workspace_bytes(p, config), config.aligned ? 256 + 2 * 4096 * 4160 * 2 : 0) << config.name();
+        EXPECT_EQ(kRowWs.workspace_bytes(p, undivided(config)), config.aligned ? 256 + 2 * 4096 * 4160 * 2 : 0)
+            << config.name();
     }
     EXPECT_GT(aligned, 0);
     EXPECT_GT(as_it_is, 0) << "for callers without a workspace";
