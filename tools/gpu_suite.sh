@@ -165,13 +165,14 @@ decode() {
     step host_cost 60 "$build/bench/host_cost" --output "$out/bench/host_cost.json"
 }
 
-# The fastest kernel of each problem of few rows, for data/tuning/, and how near the model's own choice is.
+# The fastest kernel of each problem of few rows and of odd waves, for data/tuning/, and how near the model's own choice is.
 tune() {
     local dtype
     for dtype in bf16 f16; do
         json_step "tune_$dtype" 580 "$out/bench/tune_$dtype.json" "$build/cli/carat" tune --shapes bench/suites/decode.txt \
             --dtype $dtype --budget 0.5 --tuning "$out/tuning.json" --json
     done
+    json_step tune_waves 100 "$out/bench/tune_waves.json" "$build/cli/carat" tune --shapes bench/suites/waves.txt --tuning "$out/tuning.json" --json
 }
 
 # Every rung against cuBLASLt (schema carat.ladder/1): two sizes, and a sweep over sizes.
