@@ -23,18 +23,19 @@ int strips_of(const WgmmaBlock& block) {
 
 // Of a thread, where sums are taken from L2 into them: 208 leave no registers for what is on its way (8 bytes spill), nor do 192
 // where steps are dealt out and the epilogue takes some (16, of a bias and a C from shared memory), nor 128 where threads read C (80) or
-// a gate comes with a maximum (20, of pairs).
-int most_accumulators(const Problem& p, bool stream_k) {
+// a pair of blocks has a gate (12, and 20 with a maximum).
+int most_accumulators(const Problem& p, bool stream_k, bool pair) {
     const carat_epilogue& e = p.epilogue;
     const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
-    if ((p.has_c() && !shared_c) || (stream_k && e.gate != CARAT_GATE_NONE && e.amax)) return 96;
+    if ((p.has_c() && !shared_c) || (stream_k && pair && e.gate != CARAT_GATE_NONE)) return 96;
     const bool plain =
         !p.has_c() && e.gate == CARAT_GATE_NONE && e.bias == CARAT_BIAS_NONE && !e.amax && bits(p.d.dtype) >= 16;
     return stream_k && !plain ? 128 : 192;
 }
-bool has_registers(const Problem& p, const WgmmaBlock& block, int cols, bool stream_k) {
+bool has_registers(const Problem& p, const Config& c, bool stream_k) {
+    const WgmmaBlock block = ws_block(c);
     if (block.consumers == 3 && (p.has_c() || p.epilogue.amax)) return false;  // 24 bytes spill with 64 accumulators
-    return block.strips * cols / 2 <= most_accumulators(p, stream_k);
+    return block.strips * c.bn / 2 <= most_accumulators(p, stream_k, c.cluster_m * c.cluster_n > 1);
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ const char* why_not_split_in_l2(const Problem& p, const Config& c, SplitForm for
         return "splits K in parts of tiles of clusters, which only stream-K (_sk) does: ask for _c1x1 or _sk";
     if (blocks > 2)
         return "deals out steps to clusters of more than two blocks, whose producer would spill: ask for _c2x1";
-    if (form != SplitForm::workspace && !has_registers(p, ws_block(c), c.bn, stream_k))
+    if (form != SplitForm::workspace && !has_registers(p, c, stream_k))
         return "would spill: its tile leaves no registers for the sums on their way; ask for a smaller one, or for "
                "parts that a second kernel adds up (_k2w)";
     if (stream_k && p.k > kLongestDealt) return "deals out K in steps whose numbers have 31 bits, and this K is longer";
