@@ -2,7 +2,7 @@
 // The measured limits of the machine are plausible, and measured once.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "cpu/fast.hpp"
 
@@ -11,11 +11,11 @@ namespace {
 
 TEST(MeasureCpu, GivesPlausibleLimitsOnce) {
     ThreadPool pool(1);
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // of this process's time: that of a busy machine says nothing
     const Target target = measure_cpu(pool);
-    const double first = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double first = double(std::clock() - start) / CLOCKS_PER_SEC;
     RecordProperty("seconds", std::to_string(first));
-    EXPECT_LT(first, 5.0);  // 0.3 s is the aim; sanitizers and busy machines are slower
+    EXPECT_LT(first, 5.0);  // 0.3 s is the aim; sanitizers are slower
     EXPECT_EQ(target.backend, CARAT_BACKEND_CPU);
     EXPECT_EQ(target.name, "cpu");
     EXPECT_FALSE(target.full_name.empty());
