@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "core/json_member.hpp"
 #include "core/problem_json.hpp"
 #include "dispatch/select.hpp"
 #include "limits/calibration.hpp"
@@ -15,13 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json member(const Json& json, const char* key) {
-    const auto found = json.is_object() ? json.find(key) : json.end();
-    return found == json.end() ? Json() : *found;
-}
-
 Result<Sample> parse_sample(const Json& json, const Target& target, Validate validate) {
-    const Json problem = member(json, "problem"), kernel = member(json, "kernel"), us = member(json, "us");
+    const Json &problem = member(json, "problem"), &kernel = member(json, "kernel"), &us = member(json, "us");
     if (!problem.is_object() || !kernel.is_string() || !us.is_number() || !(us > 0))
         return fail(CARAT_INVALID_VALUE, "it needs a \"problem\", the name of a \"kernel\", and \"us\" above 0");
     Sample sample;
@@ -126,12 +122,12 @@ class Descent {
 
 Result<Samples> read_samples(std::string_view text, const Target& target, Validate validate) {
     const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-    const Json list = member(json, "samples");
+    const Json& list = member(json, "samples");
     if (member(json, "schema") != "carat.calibration_samples/1" || !list.is_array())
         return fail(CARAT_INVALID_VALUE,
                     "the samples are no \"carat.calibration_samples/1\" with an array \"samples\": write them with "
                     "`carat calibrate --save-samples`");
-    const Json here = calibrated_device(target), there = member(json, "device");
+    const Json here = calibrated_device(target), &there = member(json, "device");
     for (const char* key : {"target", "units"})
         if (member(there, key) != here[key])
             return fail(CARAT_INVALID_VALUE, "the samples are of {}, but the context is for {}: measure them there",

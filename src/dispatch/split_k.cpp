@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "dispatch/bulk_map.hpp"
 #include "dispatch/ladder.hpp"
 #include "dispatch/ws_tiles.hpp"
 #include "shared/split_sums.h"
@@ -26,8 +25,7 @@ int strips_of(const WgmmaBlock& block) {
 // a pair of blocks has a gate (12, and 20 with a maximum).
 int most_accumulators(const Problem& p, bool stream_k, bool pair) {
     const carat_epilogue& e = p.epilogue;
-    const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
-    if ((p.has_c() && !shared_c) || (stream_k && pair && e.gate != CARAT_GATE_NONE)) return 96;
+    if (threads_read_c(p) || (stream_k && pair && e.gate != CARAT_GATE_NONE)) return 96;
     const bool plain =
         !p.has_c() && e.gate == CARAT_GATE_NONE && e.bias == CARAT_BIAS_NONE && !e.amax && bits(p.d.dtype) >= 16;
     return stream_k && !plain ? 128 : 192;

@@ -45,6 +45,11 @@ WgmmaBlock ws_block(const Config& config) {
     return block;
 }
 
+bool threads_read_c(const Problem& p) {
+    const bool shared = residual_map(p) && p.epilogue.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
+    return p.has_c() && !shared;
+}
+
 namespace {
 
 // Whether the copy engine brings C to the boxes of D.
@@ -78,8 +83,7 @@ int most_accumulators(const Problem& p, const WgmmaBlock& block) {
     const carat_epilogue& e = p.epilogue;
     const bool gated = e.gate != CARAT_GATE_NONE;
     if (p.has_c() && gated) return block.consumers == 3 ? 0 : 112;
-    const bool shared_c = residual_map(p) && e.activation != CARAT_ACT_GELU_ERF && bits(p.d.dtype) == 16;
-    const bool more = (p.has_c() && !shared_c) || bits(p.d.dtype) == 8 || (gated && e.activation == CARAT_ACT_GELU_ERF);
+    const bool more = threads_read_c(p) || bits(p.d.dtype) == 8 || (gated && e.activation == CARAT_ACT_GELU_ERF);
     if (more) return 176;
     return p.has_c() || e.amax ? 192 : 208;
 }

@@ -15,6 +15,10 @@ inline constexpr const char* kWsFamily = "sm90_ws";
 // How a block divides a configuration's tile.
 WgmmaBlock ws_block(const Config& config);
 
+// Whether there is a C that threads read, with registers of their own, as it does not come through shared memory or its epilogue is
+// too long to be unrolled.
+bool threads_read_c(const Problem& problem);
+
 // Clusters of so many blocks that run at once.
 int running_clusters(const Target& target, int blocks);
 

@@ -3,16 +3,12 @@
 
 #include <algorithm>
 
+#include "core/json_member.hpp"
+
 namespace carat {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const Json& member(const Json& json, const char* key) {
-    static const Json kNull;
-    const auto found = json.is_object() ? json.find(key) : json.end();
-    return found == json.end() ? kNull : *found;
-}
 
 // Why a file says nothing of the target.
 Status check_file(const Json& json, const Target& target) {

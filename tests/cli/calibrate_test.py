@@ -106,8 +106,7 @@ class Calibrate(Case):
     def test_wrong_results_are_never_fitted_to(self):
         if not cli_test.FAKE_CUDA:
             self.skipTest("built without the tests of src/cuda")
-        if next(check for check in carat_json("doctor")["checks"] if check["name"] == "NVRTC")["state"] != "ok":
-            self.skipTest("there is no NVRTC here")
+        self.needs_nvrtc()
         cache = self.dir / "cache"
         cache.mkdir(mode=0o700)
         file, kept = self.dir / "device.json", self.dir / "samples.json"

@@ -84,6 +84,10 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
 
+    def needs_nvrtc(self):
+        if next(check for check in carat_json("doctor")["checks"] if check["name"] == "NVRTC")["state"] != "ok":
+            self.skipTest("there is no NVRTC here")
+
     def has(self, data, fields, exactly=False):
         for name, kind in fields.items():
             self.assertIn(name, data)
@@ -331,9 +335,6 @@ class FakeGpu(Case):
         self.gpu = {"CARAT_CUDA_PATH": FAKE_CUDA, "CARAT_CACHE_DIR": str(cache), "FAKE_CUDA_ANY_CODE": "1", "CARAT_CUBLASLT_PATH": "/no/libcublasLt.so"}
         self.problem = ["--m", 64, "--n", 256, "--k", 256]
 
-    def needs_nvrtc(self):
-        if next(check for check in carat_json("doctor")["checks"] if check["name"] == "NVRTC")["state"] != "ok":
-            self.skipTest("there is no NVRTC here")
 
     def test_compile_failures(self):
         for setting in ({"CARAT_JIT": "never"}, {"CARAT_NVRTC_PATH": "/no/libnvrtc.so"}):

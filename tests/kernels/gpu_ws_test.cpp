@@ -305,16 +305,21 @@ TEST_F(GpuWsSplit, TwoStreamsThatFillTheGpu) {
     }
 }
 
+// Pitches that the copy engine takes, and a bias and a maximum in turn.
+void vary(Problem& p, size_t turn) {
+    set_pitch(p, Pitch::eights);
+    p.d.ld = (p.d.ld + 7) / 8 * 8;
+    add_bias(p, turn % 4 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
+    p.epilogue.amax = turn % 3 == 0;
+}
+
 // Tiles of fewer rows than their products have, of every number that is a multiple of 8 in turn, with and without K in parts.
 TEST_F(GpuWs, RowsDealtEvenly) {
     std::vector<CaseSpec> specs;
     for (int64_t m = 64; m < 16000; m += m / 4 + 8) {
         Problem p = make_problem(kTypes[specs.size() % 3], m + int64_t(specs.size()) % 9, 10 + m % 240, 520, "nt",
                                  specs.size() % 2 == 0);
-        set_pitch(p, Pitch::eights);
-        p.d.ld = (p.d.ld + 7) / 8 * 8;
-        add_bias(p, specs.size() % 4 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
-        p.epilogue.amax = specs.size() % 3 == 0;
+        vary(p, specs.size());
         std::vector<Kernel> some;
         for (const Config& c : ws_configs(p, runtime_.target))
             if (c.bm % 64 != 0 && (c.bm / 8 + c.split_k) % 2 == 0) some.push_back({&kRowWs, c});
@@ -331,10 +336,7 @@ TEST_F(GpuWs, ColumnsDealtEvenly) {
         const int64_t m = 1 + int64_t(specs.size()) * 37 % 216;
         Problem p = make_problem(kTypes[specs.size() % 3], m, n, 520, specs.size() % 4 == 3 ? "nn" : "nt",
                                  specs.size() % 3 != 2);
-        set_pitch(p, Pitch::eights);
-        p.d.ld = (p.d.ld + 7) / 8 * 8;
-        add_bias(p, specs.size() % 4 < 2 ? CARAT_BIAS_M : CARAT_BIAS_N);
-        p.epilogue.amax = specs.size() % 3 == 0;
+        vary(p, specs.size());
         std::vector<Kernel> some;
         for (const Config& c : ws_configs(p, runtime_.target))
             if ((c.bm % 64 != 0 || c.split_k > 0) && (c.bm / 8 + c.bn / 16 + c.split_k) % 3 == 0)
