@@ -51,12 +51,13 @@ void keep_faster_half(Field& field, const std::string& own) {
     field.erase(kept_end, field.end());
 }
 
-// The fastest of the field, or the library's own choice where that is as fast within the noise.
+// The fastest of the field, or the library's own choice where that is as fast within the noise: that of the steadier one, for a choice
+// that is slower every other time is no better for it.
 const Contender* decide(const Field& field, const Contender* own) {
     const Contender* best = *std::min_element(field.begin(), field.end(),
                                               [](const Contender* x, const Contender* y) { return x->us() < y->us(); });
     if (!own) return best;
-    const double noise = std::max(best->us() * best->spread(), own->us() * own->spread());
+    const double noise = std::min(best->us() * best->spread(), own->us() * own->spread());
     return own->us() - best->us() > noise ? best : own;
 }
 

@@ -19,7 +19,7 @@
 
 namespace carat_kernel {
 
-// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = kThreads = 256, kBulkA, kBulkB,
+// Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = kThreads = 256, kBulkA, kBulkB, kStageBoxA = kStageBoxB = false,
 // kClusterM = kClusterN = 1; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA = kTypeB; the epilogue's constants.
 template <class Config>
 __device__ void v6_wgmma(const BulkGemmParams& params) {

@@ -21,7 +21,7 @@
 namespace carat_kernel {
 
 // Config: kBM = 128, kBN, kBK = 64, kStages, kConsumers = 2, kFillThreads = 128, kThreads = 384, kProducerRegisters,
-// kConsumerRegisters, kBulkA, kBulkB, kBulkStore, kClusterM = kClusterN = 1; kRowMajorA, kRowMajorB, kRowMajorD;
+// kConsumerRegisters, kBulkA, kBulkB, kStageBoxA = kStageBoxB = false, kBulkStore, kClusterM = kClusterN = 1; kRowMajorA, kRowMajorB, kRowMajorD;
 // kTypeA = kTypeB; the epilogue's constants.
 template <class Config>
 __device__ void v7_warp_specialized(const BulkGemmParams& params) {

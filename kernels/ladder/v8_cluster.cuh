@@ -21,7 +21,7 @@
 namespace carat_kernel {
 
 // Config: kBM = 128 kTM, kBN, kBK = 64, kStages, kClusterM, kClusterN, kConsumers = 2, kFillThreads = 128, kThreads =
-// 384, kProducerRegisters, kConsumerRegisters, kBulkA, kBulkB, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA =
+// 384, kProducerRegisters, kConsumerRegisters, kBulkA, kBulkB, kStageBoxA = kStageBoxB = false, kBulkStore; kRowMajorA, kRowMajorB, kRowMajorD; kTypeA =
 // kTypeB; the epilogue's constants. Without bulk copies the cluster is 1 x 1.
 template <class Config>
 __device__ void v8_cluster(const BulkGemmParams& params) {

@@ -4,6 +4,7 @@
 //   K-major (A row-major, B column-major): a line is one row, 64 of K.
 //   MN-major: boxes of 64 rows; a line of a box is one k, 64 rows. A last box that is not full is brought whole.
 // Says how the copy engine brings it and how its parts are described to wgmma.
+// A stage may have several tiles of an operand, its panels, which follow each other.
 #pragma once
 
 #include <shared/matrix_descriptor.h>
@@ -27,13 +28,37 @@ struct OperandTile {
     template <int kParts, int kPieces>
     static constexpr bool kEnds = kKMajor&& kParts* kPieces == 1;
 
+    // By which a box comes that begins at `row`.
+    template <int kParts, int kPieces>
+    __device__ static const BulkMap& map_of(const OperandMaps& maps, int row, int end) {
+        return kEnds<kParts, kPieces> && row + kRows > end ? maps.last : maps.whole;
+    }
+
+    // One thread: all kPanels of a stage, as load_panel() says. kInOneBox: together, of a map that has lines of K as a dimension of
+    // their own. The copy engine takes some 130 clocks for a box, however small it is. The operand's last rows come panel by panel.
+    template <int kParts, int kPanels, bool kInOneBox, int kPieces>
+    __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces],
+                                int end, int k, int batch, int part, unsigned short mask, bool once) {
+        static_assert(!kInOneBox || (kEnds<kParts, kPieces> && kPanels > 1), "one box is all of a stage's operand");
+        if (kInOneBox && rows[0] + kRows <= end) {
+            once ? bulk_load<true>(to, maps.whole, barrier, 0, rows[0], k / kTileDepth, batch)
+                 : bulk_load<false>(to, maps.whole, barrier, 0, rows[0], k / kTileDepth, batch);
+            return;
+        }
+#pragma unroll
+        for (int panel = 0; panel < kPanels; ++panel)
+            load_panel<kParts>(to + panel * kBytes, maps, barrier, rows, end, k + panel * kTileDepth, batch, part, mask,
+                               once);
+    }
+
     // One thread: part `part` of kParts of the tile, whose kPieces pieces of equal size begin at the given rows of the
     // operand; for this block or, of several parts, for every block of the cluster in `mask`. once: nobody reads it again.
     // end: the operand's rows. Of a part that they end in the rows that there are are brought, by a map of their own: the copy
     // engine takes 5 clocks and more for a row outside of an operand, and 270 for a box that has one.
     template <int kParts, int kPieces>
-    __device__ static void load(unsigned to, const OperandMaps& maps, unsigned barrier, const int (&rows)[kPieces],
-                                int end, int k, int batch, int part, unsigned short mask, bool once = false) {
+    __device__ static void load_panel(unsigned to, const OperandMaps& maps, unsigned barrier,
+                                      const int (&rows)[kPieces], int end, int k, int batch, int part,
+                                      unsigned short mask, bool once = false) {
         constexpr int kPieceRows = kRows / kPieces, kPartRows = kPieceRows / kParts;
         constexpr int kBoxRows = kKMajor ? kPartRows : 64;
         static_assert(kPartRows % 8 == 0, "a part is whole swizzle patterns");
@@ -45,7 +70,7 @@ struct OperandTile {
                 const int first = part * kPartRows + done;
                 const int row = rows[piece] + first;
                 if (kEnds<kParts, kPieces> && row >= end) continue;
-                const BulkMap& map = kEnds<kParts, kPieces> && row + kBoxRows > end ? maps.last : maps.whole;
+                const BulkMap& map = map_of<kParts, kPieces>(maps, row, end);
                 const unsigned line = to + (piece * kPieceRows + first) * kLineBytes;
                 const int x = kKMajor ? k : row, y = kKMajor ? row : k;
                 if constexpr (kParts == 1)

@@ -3,7 +3,7 @@
 // stage is filled, and the products of a tile over it.
 // A stage is kBK of K: one or more panels, each as deep as one line of a tile. The tensor cores wait for a stage, and release it, as a
 // whole.
-// Layout of dynamic shared memory: kStages x kPanels x (A, B), kBeyondBytes, what the stores of each consumer take, then for each stage a barrier
+// Layout of dynamic shared memory: kStages x (kPanels of A, kPanels of B), kBeyondBytes, what the stores of each consumer take, then for each stage a barrier
 // `full` and a barrier `empty`; then what only some kernels have. The host computes the same size (dispatch/wgmma_kernel.cpp).
 #pragma once
 
@@ -42,8 +42,10 @@ struct Stages {
 
     unsigned memory = shared_address(dynamic_shared());
 
-    __device__ unsigned a(int stage, int panel) const { return memory + (stage * kPanels + panel) * kPanelBytes; }
-    __device__ unsigned b(int stage, int panel) const { return a(stage, panel) + TileA::kBytes; }
+    __device__ unsigned a(int stage, int panel) const {
+        return memory + stage * kPanels * kPanelBytes + panel * TileA::kBytes;
+    }
+    __device__ unsigned b(int stage, int panel) const { return a(stage, kPanels) + panel * TileB::kBytes; }
     // Where the consumers' stores begin, from the begin of the block's shared memory on.
     static constexpr int kStores = Config::kStages * kPanels * kPanelBytes + kBeyondBytes;
     __device__ unsigned full(int stage) const {
@@ -72,34 +74,27 @@ struct Stages {
     }
 };
 
-// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it, from `depth` of K on.
+// One thread asks the copy engine for this block's parts of those operands whose pitch and address suit it, of the `step`th kBK of K.
 template <class Config, class Ring, class Tile>
-__device__ void ask_for_panel(const BulkGemmParams& params, const Ring& stages, int stage, int panel, const Tile& tile,
-                              int depth, const ClusterPlace<Config>& place) {
+__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
+                              const ClusterPlace<Config>& place) {
     const unsigned full = stages.full(stage);
+    const int depth = step * Config::kBK;
     // A batch stride of 0 is a map of one matrix.
     if constexpr (Config::kBulkA) {
         const int rows[] = {static_cast<int>(tile.row)};
-        Ring::TileA::template load<Config::kClusterN>(
-            stages.a(stage, panel), params.a_maps, full, rows, static_cast<int>(params.m), depth,
+        Ring::TileA::template load<Config::kClusterN, Ring::kPanels, Config::kStageBoxA>(
+            stages.a(stage, 0), params.a_maps, full, rows, static_cast<int>(params.m), depth,
             params.a_strides.batch ? static_cast<int>(tile.batch) : 0, place.col, place.same_row(), params.once_a);
     }
     if constexpr (Config::kBulkB) {
         int cols[kPiecesOfB<Config>];
         for (int piece = 0; piece < kPiecesOfB<Config>; ++piece)
             cols[piece] = static_cast<int>(source_column<Config>(params, tile.col, piece));
-        Ring::TileB::template load<Config::kClusterM>(
-            stages.b(stage, panel), params.b_maps, full, cols, static_cast<int>(params.n), depth,
+        Ring::TileB::template load<Config::kClusterM, Ring::kPanels, Config::kStageBoxB>(
+            stages.b(stage, 0), params.b_maps, full, cols, static_cast<int>(params.n), depth,
             params.b_strides.batch ? static_cast<int>(tile.batch) : 0, place.row, place.same_col(), params.once_b);
     }
-}
-
-template <class Config, class Ring, class Tile>
-__device__ void ask_for_stage(const BulkGemmParams& params, const Ring& stages, int stage, const Tile& tile, int step,
-                              const ClusterPlace<Config>& place) {
-#pragma unroll
-    for (int panel = 0; panel < Ring::kPanels; ++panel)
-        ask_for_panel<Config>(params, stages, stage, panel, tile, step * Config::kBK + panel * kTileDepth, place);
 }
 
 // What the copy engine brings into a stage of a tile.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bulk_copy.cuh: the copy engine of Hopper (TMA): one thread asks for a whole box of a tensor of rank 3. Boxes that
+// bulk_copy.cuh: the copy engine of Hopper (TMA): one thread asks for a whole box of a tensor of rank 3 or 4. Boxes that
 // reach beyond the tensor are filled with zeros on the way in, where all bytes of the box count, and clipped on the way
 // out. Coordinates are in elements, the contiguous one first.
 #pragma once
@@ -34,6 +34,28 @@ __device__ void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
         " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
         "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+        : "memory");
+}
+
+// Of a tensor of rank 4.
+template <bool kOnce>
+__device__ void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z, int w) {
+    if constexpr (kOnce) {
+        asm volatile(
+            "{\n"
+            ".reg .b64 policy;\n"
+            "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+            " [%0], [%1, {%3, %4, %5, %6}], [%2], policy;\n"
+            "}" ::"r"(to),
+            "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+            : "memory");
+        return;
+    }
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+        "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
         : "memory");
 }
 

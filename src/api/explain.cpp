@@ -54,6 +54,7 @@ Json tuned_json(const Selection& selection) {
     return {{"file", choice.file},
             {"row", choice.row},
             {"m", choice.m},
+            {"dtype", name(choice.dtype)},
             {"us", choice.us},
             {"spread", choice.spread},
             {"model_kernel", selection.winner->config.name()},

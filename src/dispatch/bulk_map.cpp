@@ -37,6 +37,16 @@ cuda::TensorMapDesc operand_map(const carat_matrix& x, Extents extents, int64_t 
     return bulk_map(x, extents, batch, kLine, k_major ? uint32_t(rows) : kLine);
 }
 
+cuda::TensorMapDesc panels_map(const carat_matrix& x, Extents extents, int64_t batch, int rows, int panels) {
+    cuda::TensorMapDesc desc = operand_map(x, extents, batch, true, rows);
+    desc.rank = 4;
+    desc.dims[3] = desc.dims[2], desc.strides_bytes[3] = desc.strides_bytes[2], desc.box[3] = 1;
+    desc.dims[2] = desc.dims[0] / kLine, desc.strides_bytes[2] = kLine * uint64_t(bits(x.dtype)) / 8;
+    desc.dims[0] = kLine;
+    desc.box[2] = uint32_t(panels);
+    return desc;
+}
+
 std::optional<cuda::TensorMapDesc> store_map(const Problem& p) {
     const int element = bits(p.d.dtype) / 8;
     const bool row_major = p.d.order == CARAT_ROW_MAJOR;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dispatch/ladder.hpp"
+#include "dispatch/wgmma_kernel.hpp"
 #include "dispatch/ws_tiles.hpp"
 
 namespace carat {
@@ -19,12 +20,16 @@ double power(double x, int n) {
     return n == 1 ? x : x * power(x, n - 1);
 }
 
-// Clocks of a stage: the longest of three, and some of the others.
-double step_clk(const Config& c, const CostParameters& cost) {
+// Clocks of a stage: the longest of four, and some of the others. Copies write shared memory, and the products of each strip of 64
+// rows read all of B's columns; the copy engine takes its time for a box, however small; and a ring of few stages waits for memory.
+double step_clk(const Problem& p, const Config& c, const CostParameters& cost) {
     const double strips = double(ceil_div(c.bm, kStripRows));
     const double math = cost.decode_math * strips * (c.bk / kWgmmaDepth) * std::max(c.bn / 2.0, 16 + c.bn / 4.0);
-    const double bytes = 2.0 * c.bk * (c.bm + c.bn) / cost.decode_bytes_per_clk;
-    return std::pow(power(math, 5) + power(bytes, 5) + power(cost.decode_step_clk, 5), 0.2);
+    const double lines = c.bm + c.bn + strips * (kStripRows + c.bn);
+    const double bytes = 2.0 * c.bk * lines / cost.decode_bytes_per_clk;
+    const double boxes = cost.decode_box_clk * boxes_of_stage(p, c);
+    const double latency = cost.decode_latency_clk / c.stages;
+    return std::pow(power(math, 5) + power(bytes, 5) + power(boxes, 5) + power(latency, 5), 0.2);
 }
 
 }  // namespace
@@ -49,7 +54,7 @@ Prediction decode_predict(const Problem& p, const Config& c, const Target& targe
     const double uneven = std::max(tiles * (rows ? c.bm : c.bn) / parts / std::max(even, 1.0), 1.0);
     const double stream_us = std::max(floor_of(p, target, p.has_c()).memory_us - cost.decode_floor_start_us, 0.0) *
                              std::pow(uneven, cost.decode_uneven) * (1 + cost.decode_again * (across - 1));
-    const double steps_us = tiles * steps * step_clk(c, cost) / (sustained * cost.decode_clock);
+    const double steps_us = tiles * steps * step_clk(p, c, cost) / (sustained * cost.decode_clock);
     const double both_us = std::cbrt(power(stream_us, 3) + power(steps_us, 3));
 
     const double squares = std::min(ceil_div(c.bm, kStripRows), int64_t(2)) * c.bn / 64.0;

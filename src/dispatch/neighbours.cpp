@@ -9,6 +9,9 @@ namespace {
 
 // The model is within some percent of the times, so that the best tile is among its first few.
 constexpr size_t kSeeds = 6;
+// It tells a configuration and its neighbours apart by little or nothing: those of the best shall not take the places of other tiles,
+// which are as near.
+constexpr double kBehind = 1.05;
 
 // Whether D is one line of tiles, all orders of which are the same.
 bool one_line(const Problem& p, const Config& c) {
@@ -47,13 +50,21 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const Problem& pro
 
 Result<std::vector<Candidate>> tuning_candidates(const Problem& problem, const Target& target) {
     CARAT_ASSIGN(std::vector<Candidate> all, rank(problem, target));
+    struct Ranked {
+        Candidate candidate;
+        double us;
+    };
+    std::vector<Ranked> ranked;
     std::unordered_set<Config> known;
-    for (const Candidate& candidate : all) known.insert(candidate.config);
+    const auto add = [&](const Candidate& candidate, double behind) {
+        if (known.insert(candidate.config).second) ranked.push_back({candidate, behind * candidate.prediction.us});
+    };
+    for (const Candidate& candidate : all) add(candidate, 1);
     for (size_t i = 0, seeds = std::min(all.size(), kSeeds); i < seeds; ++i)
-        for (Candidate& neighbour : neighbours(Candidate(all[i]), problem, target))
-            if (known.insert(neighbour.config).second) all.push_back(std::move(neighbour));
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& x, const Candidate& y) { return x.prediction.us < y.prediction.us; });
+        for (const Candidate& neighbour : neighbours(all[i], problem, target)) add(neighbour, kBehind);
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& x, const Ranked& y) { return x.us < y.us; });
+    all.clear();
+    for (Ranked& one : ranked) all.push_back(std::move(one.candidate));
     return all;
 }
 

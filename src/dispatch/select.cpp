@@ -141,7 +141,7 @@ Selection consider(const Problem& problem, const Target& target, std::string_vie
     const TunedChoice* choice = tuning && kernel.empty() ? tuning->find(problem) : nullptr;
     if (!choice) return selection;
     selection.tuned = find_tuned(*choice, problem, target, selection.considered);
-    const bool of_problem = choice->m == problem.m;  // another's kernel need not be there
+    const bool of_problem = choice->m == problem.m && !choice->of_other_type;  // another's kernel need not be there
     if (!selection.tuned && only == nullptr && of_problem) warn_stale(*choice, problem);
     if (selection.tuned && !rule_out(*selection.tuned, problem, workspace_limit).empty()) selection.tuned.reset();
     return selection;

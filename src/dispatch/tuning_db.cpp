@@ -20,6 +20,20 @@ std::string without_rows(Problem problem) {
     return describe(problem);
 }
 
+carat_dtype other_of_16_bits(carat_dtype type) {
+    return type == CARAT_BF16 ? CARAT_F16 : type == CARAT_F16 ? CARAT_BF16 : type;
+}
+// Of bf16 for f16, and the reverse.
+Problem with_other_type(Problem problem) {
+    for (carat_matrix* x : {&problem.a, &problem.b, &problem.c, &problem.d}) x->dtype = other_of_16_bits(x->dtype);
+    problem.epilogue.bias_dtype = other_of_16_bits(problem.epilogue.bias_dtype);
+    return problem;
+}
+Config with_other_type(Config config) {
+    for (carat_dtype* type : {&config.a, &config.b, &config.d}) *type = other_of_16_bits(*type);
+    return config;
+}
+
 void warn_of_skipped(const TuningDb::File& file) {
     if (file.skipped.empty()) return;
     const std::string more = file.skipped.size() > 1 ? fmt::format(" (and {} more)", file.skipped.size() - 1) : "";
@@ -62,11 +76,26 @@ void TuningDb::add(const std::string& name, std::string_view text, const Target&
                                                row.number, row.kernels, kTunedKernels));
             continue;
         }
-        if (has_few_rows(row.problem)) few_rows_[without_rows(row.problem)].insert(row.problem.m);
-        choices_[describe(row.problem)] = {std::move(row.config), row.us, row.spread, name, row.number, row.problem.m};
+        TunedChoice choice = {row.config,    row.us, row.spread, name, row.number, row.problem.m, row.problem.a.dtype,
+                              false};
+        put(row.problem, choice);
+        const bool is_16_bit = other_of_16_bits(row.problem.a.dtype) != row.problem.a.dtype;
+        if (is_16_bit && row.problem.a.dtype == row.problem.b.dtype) {
+            choice.config = with_other_type(std::move(choice.config));
+            choice.of_other_type = true;
+            put(with_other_type(row.problem), std::move(choice));
+        }
         ++file.rows;
     }
     files_.push_back(std::move(file));
+}
+
+// What was measured of a type itself stands above what was of the other.
+void TuningDb::put(const Problem& problem, TunedChoice choice) {
+    const auto [place, is_new] = choices_.try_emplace(describe(problem));
+    if (!is_new && choice.of_other_type && !place->second.of_other_type) return;
+    place->second = std::move(choice);
+    if (has_few_rows(problem)) few_rows_[without_rows(problem)].insert(problem.m);
 }
 
 const TunedChoice* TuningDb::find(const Problem& problem) const {

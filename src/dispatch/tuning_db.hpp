@@ -27,7 +27,10 @@ struct TunedChoice {
     double us = 0, spread = 0;
     std::string file;
     size_t row = 0;  // in the file, from 1
-    int64_t m = 0;   // of the problem that was measured
+    // Of the problem that was measured.
+    int64_t m = 0;
+    carat_dtype dtype = CARAT_NONE;
+    bool of_other_type = false;
 };
 
 class TuningDb {
@@ -42,7 +45,7 @@ class TuningDb {
     // Reads the files and warns, once a file, of what was left out.
     TuningDb(const TuningPlaces& places, const Target& target, Validate validate);
 
-    // What was measured of the problem, or else of the one with the next more rows of D, where these are few: up to 256 and less
+    // What was measured of the problem, or of the same one of the other type of 16 bits: its bytes and its instructions are as many. Or else of the one with the next more rows of D, where these are few: up to 256 and less
     // than twice as many. Their time is that of the weights' bytes, and what is the fastest for 16 rows is for 13, too.
     // Null if there is none. Safe from many threads.
     const TunedChoice* find(const Problem& problem) const;
@@ -53,6 +56,7 @@ class TuningDb {
     void add(const std::string& name, std::string_view text, const Target& target, Validate validate);
 
   private:
+    void put(const Problem& problem, TunedChoice choice);
     const TunedChoice* find_more_rows(Problem problem) const;
 
     std::unordered_map<std::string, TunedChoice> choices_;  // by describe(problem)

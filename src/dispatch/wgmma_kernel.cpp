@@ -29,6 +29,17 @@ int parts_of_b(const Problem& p, const Config& config) {
     return std::max(config.cluster_m, 1) * (p.epilogue.gate == CARAT_GATE_SPLIT ? 2 : 1);
 }
 
+// Whether one box is all of an operand in a stage (load() of kernels/mainloop/operand_tile.cuh).
+bool in_one_box(const Problem& p, const Config& config, bool k_major, int parts) {
+    return config.bk > kStageDepth && k_major && parts == 1 && p.k % kStageDepth == 0;
+}
+bool stage_box_of_a(const Problem& p, const Config& config) {
+    return in_one_box(p, config, p.a.order == CARAT_ROW_MAJOR, parts_of_a(config));
+}
+bool stage_box_of_b(const Problem& p, const Config& config) {
+    return in_one_box(p, config, p.b.order == CARAT_COL_MAJOR, parts_of_b(p, config));
+}
+
 // setmaxnreg: what the producer keeps and each consumer gets. Copying by threads takes more than asking for copies, and so does
 // dealing out steps, for clusters (24: 16 bytes spill).
 std::pair<int, int> register_shares(const Config& config, const WgmmaBlock& block, bool by_threads, int blocks_of_sm) {
@@ -54,13 +65,19 @@ bool reads_once(const Problem& p, const Config& config, bool of_a) {
 
 // Of each row of a block's first tile, that comes to L2 before the kernels before have ended. With room for two blocks an SM,
 // 64 KB of a block save a tenth of a short kernel (16 x 7168 x 2048: 8.65 us for 10.3; 128 KB: 9.3). Else the block comes late, and
-// it pays for long kernels with few tokens only (16 x 10240 x 8192: 40.2 us for 42.5; 16 x 2112 x 7168: 11.4 for 10.7).
+// it pays for long kernels only: 128 KB for few tokens (16 x 10240 x 8192: 40.2 us for 42.5; 16 x 2112 x 7168: 11.4 for 10.7), 64 KB for
+// more (64 x 28672 x 4096: 57.5 us for 59.3; 96 x 7168 x 16384: 61.3 for 63.1; 64 x 4096 x 7168: 21.2 for 20.3).
 int early_bytes(const Problem& p, const Config& config, bool of_a, int blocks_of_sm) {
-    constexpr int64_t kBeside = 64 << 10, kAlone = 128 << 10, kLongBytes = 320 << 10, kFew = 32;
-    const int rows = of_a ? config.bm : config.bn, others = of_a ? config.bn : config.bm;
+    constexpr int64_t kBeside = 64 << 10;
+    struct Alone {
+        int64_t tokens, of_block, early;  // at most, at least, and then
+    };
+    constexpr Alone kAlone[] = {{32, 320 << 10, 128 << 10}, {96, 1 << 20, 64 << 10}};
+    const int rows = of_a ? config.bm : config.bn, tokens = of_a ? config.bn : config.bm;
     const int64_t of_block = rows * p.k * 2 / (parts_in_cluster(config) * parts_in_l2(config));
-    const bool pays = others <= kFew && of_block >= kLongBytes;
-    const int64_t bytes = blocks_of_sm == 2 ? kBeside : pays ? kAlone : 0;
+    int64_t bytes = blocks_of_sm == 2 ? kBeside : 0;
+    for (const Alone& alone : kAlone)
+        if (bytes == 0 && tokens <= alone.tokens && of_block >= alone.of_block) bytes = alone.early;
     return int(bytes / rows / kLineBytes * kLineBytes);
 }
 
@@ -125,6 +142,8 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));
     constant("kBulkB", text(maps.b.has_value()));
+    constant("kStageBoxA", text(maps.a && stage_box_of_a(p, config)));
+    constant("kStageBoxB", text(maps.b && stage_box_of_b(p, config)));
     constant("kBulkC", text(maps.c.has_value()));
     constant("kBulkStore", text(maps.d.has_value()));
     if (family.specialized) {
@@ -159,8 +178,15 @@ int blocks_of_sm(const Problem& p, const Config& config, const WgmmaBlock& block
     return wgmma_shared_bytes(p, config, block, stores) <= half_of_shared(target) ? 2 : 1;
 }
 
+int boxes_of_stage(const Problem& p, const Config& config) {
+    const int panels = config.bk / kStageDepth;
+    const bool whole_a = stage_box_of_a(p, config) && p.m >= config.bm, whole_b = stage_box_of_b(p, config) && p.n >= config.bn;
+    return (whole_a ? 1 : panels) + (whole_b ? 1 : panels);
+}
+
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     const int64_t batch = p.entries();
+    const int panels = config.bk / kStageDepth;
     const auto map_a = [&](int rows) {
         return operand_map(p.a, {p.m, p.k}, batch, p.a.order == CARAT_ROW_MAJOR, rows);
     };
@@ -169,8 +195,10 @@ BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {
     };
     const int rows_a = config.bm / parts_of_a(config), rows_b = config.bn / parts_of_b(p, config);
     BulkMaps maps;
-    if (takes_bulk(map_a(rows_a))) maps.a = map_a(rows_a);
-    if (takes_bulk(map_b(rows_b))) maps.b = map_b(rows_b);
+    if (takes_bulk(map_a(rows_a)))
+        maps.a = stage_box_of_a(p, config) ? panels_map(p.a, {p.m, p.k}, batch, rows_a, panels) : map_a(rows_a);
+    if (takes_bulk(map_b(rows_b)))
+        maps.b = stage_box_of_b(p, config) ? panels_map(p.b, {p.k, p.n}, batch, rows_b, panels) : map_b(rows_b);
     // As kEnds of kernels/mainloop/operand_tile.cuh.
     if (maps.a && p.a.order == CARAT_ROW_MAJOR && parts_of_a(config) == 1 && p.m % rows_a != 0)
         maps.a_last = map_a(int(p.m % rows_a));

@@ -99,6 +99,8 @@ bool can_exchange(const Problem& p, const WgmmaBlock& block, int cols) {
 bool suits(const Problem& p, const Config& c) {
     const bool gated = p.epilogue.gate != CARAT_GATE_NONE;
     const WgmmaBlock block = ws_block(c);
+    constexpr int kMostColsOfThree = 192;  // they share the registers: with 224 they do not compile
+    if (block.consumers == 3 && c.bn > kMostColsOfThree) return false;
     if (block.strips * c.bn / 2 > most_accumulators(p, block)) return false;
     if (gated && c.bn % 32 != 0) return false;
     if (c.bm % kStripRows != 0 && (p.a.order != CARAT_ROW_MAJOR || c.pingpong)) return false;
@@ -175,15 +177,22 @@ int even_share(int64_t extent, int64_t clusters, int64_t tiles_each, int granule
 constexpr int kParts[] = {1, 2, 3, 4, 5, 6, 8};
 
 void add_if_new(const Problem& p, const Target& target, Config c, int weight_lines, std::vector<Config>& configs) {
-    // In half of an SM's shared memory where that is enough for what must be on its way, for the next kernel's sake.
-    constexpr int64_t kOnItsWay = 60 << 10;
+    const auto add = [&] {
+        if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
+            configs.push_back(c);
+    };
+    // Also in half of an SM's shared memory, where that is enough for what must be on its way, for the next kernel's sake: of kernels
+    // that are short (16 x 7168 x 2048: 8.8 us for 9.3). With 128 tiles for 132 SMs some SMs then get two blocks of the next kernel,
+    // which longer ones pay for (1 x 6144 x 4096: 18 us for 13.7), and so do clusters (16 x 2112 x 7168: 13 us for 10.5).
+    constexpr int64_t kOnItsWay = 60 << 10, kShort = 256 << 10;
     constexpr int kFewStages = 4;
     c.stages = stages_of(p, c, half_of_shared(target));
-    if (c.stages < kFewStages || c.stages * weight_lines * c.bk * 2 < kOnItsWay ||
-        blocks_of_sm(p, c, ws_block(c), target) == 1)
-        c.stages = stages_of(p, c, target.shared_bytes_per_block);
-    if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
-        configs.push_back(std::move(c));
+    const int64_t of_stage = 2 * weight_lines * c.bk, of_block = 2 * weight_lines * p.k / parts_in_cluster(c);
+    if (c.stages >= kFewStages && c.stages * of_stage >= kOnItsWay && of_block <= kShort &&
+        parts_in_cluster(c) == 1 && blocks_of_sm(p, c, ws_block(c), target) == 2)
+        add();
+    c.stages = stages_of(p, c, target.shared_bytes_per_block);
+    add();
 }
 
 // Stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a stage and to release it, in which time an SM
@@ -276,9 +285,8 @@ bool ws_lone_tile(const Problem& p, const Config& c) {
     const bool in_cluster =
         c.split_form == SplitForm::none || std::find(std::begin(kParts), std::end(kParts), parts) != std::end(kParts);
     const bool known_depth = std::find(std::begin(kDepths), std::end(kDepths), c.bk) != std::end(kDepths);
-    const int most_cols = ws_block(c).consumers == 3 ? 192 : kMostCols;  // three share the registers
     return in_cluster && known_depth && c.bm > 0 && c.bm % 8 == 0 && c.bm <= kMostRows && c.bn > 0 && c.bn % 16 == 0 &&
-           c.bn <= most_cols && suits_depth(c.bm, c.bn, c.bk) && suits_parts(p, parts, c.bk) && suits(p, c);
+           c.bn <= kMostCols && suits_depth(c.bm, c.bn, c.bk) && suits_parts(p, parts, c.bk) && suits(p, c);
 }
 
 std::vector<Config> ws_configs(const Problem& p, const Target& target) {

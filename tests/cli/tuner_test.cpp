@@ -64,6 +64,13 @@ TEST(Tuner, KeepsTheOwnChoiceWithinTheNoise) {
     EXPECT_EQ(find_best(contenders(ring), "own", ring, kQuick).best->kernel, "own");
 }
 
+TEST(Tuner, AnUnsteadyOwnChoiceIsNotKeptForItsNoise) {
+    FakeRing ring;
+    ring.us = {{"own", 10}, {"rival", 9}};
+    ring.noise = {{"own", 0.5}, {"rival", 0.001}};
+    EXPECT_EQ(find_best(contenders(ring), "own", ring, kQuick).best->kernel, "rival");
+}
+
 TEST(Tuner, AWrongKernelNeverWins) {
     FakeRing ring;
     ring.us = {{"own", 10}, {"right", 8}, {"wrong", 1}, {"refused", 2}};

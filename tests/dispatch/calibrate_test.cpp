@@ -99,7 +99,7 @@ TEST(Calibrate, AFitRecoversWhatWasPerturbed) {
         {&CostParameters::ws_step_clk, 1.8},
         {&CostParameters::ws_cluster_us, 2},
         {&CostParameters::stream_end_us, 2.5},
-        {&CostParameters::decode_step_clk, 0.7},
+        {&CostParameters::decode_box_clk, 0.7},
         {&CostParameters::decode_exchange_us, 1.6}};
     const Target truth = perturbed(factors);
     const std::vector<Sample> samples = synthetic(truth, 0.01);

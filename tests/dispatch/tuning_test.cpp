@@ -79,6 +79,34 @@ TEST(TuningDb, FewRowsAreTakenForFewerOnes) {
     EXPECT_EQ(db.find(*api::validate_problem(&columns)), nullptr);
 }
 
+TEST(TuningDb, OneTypeOf16BitsServesTheOther) {
+    Problem f16 = problem(64, 512, 512);
+    f16.a.dtype = f16.b.dtype = f16.d.dtype = CARAT_F16;
+    TuningDb db = database(file({row(problem(64, 512, 512))}));
+    const TunedChoice* choice = db.find(f16);
+    ASSERT_NE(choice, nullptr);
+    EXPECT_TRUE(choice->of_other_type);
+    EXPECT_EQ(choice->dtype, CARAT_BF16);
+    EXPECT_EQ(choice->config.a, CARAT_F16);
+    EXPECT_EQ(choice->config.d, CARAT_F16);
+    // For fewer rows, too.
+    Problem fewer = f16;
+    fewer.m = 40;
+    ASSERT_NE(db.find(fewer), nullptr);
+    EXPECT_EQ(db.find(fewer)->m, 64);
+    // Not of mixed types, and a measurement of its own goes first, also before a later one of the other.
+    Problem to_f32 = f16;
+    to_f32.d.dtype = CARAT_F32;
+    EXPECT_EQ(db.find(to_f32), nullptr);
+    std::string kernel = kKernel;
+    for (size_t at; (at = kernel.find("_bf16")) != std::string::npos;) kernel.replace(at, 5, "_f16");
+    db.add("f16.json", file({row(f16, kernel.c_str(), 9)}), h200(), api::validate_problem);
+    db.add("bf16.json", file({row(problem(64, 512, 512), kKernel, 8)}), h200(), api::validate_problem);
+    EXPECT_EQ(db.find(f16)->us, 9);
+    EXPECT_FALSE(db.find(f16)->of_other_type);
+    EXPECT_EQ(db.find(problem(64, 512, 512))->us, 8);
+}
+
 TEST(TuningDb, TellsProblemsApart) {
     Problem with_bias = problem(64, 512, 512), padded = with_bias;
     with_bias.epilogue.bias = CARAT_BIAS_N, with_bias.epilogue.bias_dtype = CARAT_F32;
@@ -240,8 +268,13 @@ TEST(Neighbours, AreConfigurationsThatTheRowHas) {
     EXPECT_GT(all->size(), ranked->size());
     for (const Candidate& one : *all)
         EXPECT_EQ(std::count_if(all->begin(), all->end(), [&](auto& c) { return c.config == one.config; }), 1);
+    // Those that differ little from others come after other tiles that are as near.
+    const auto rank_of = [&](const Candidate& one) {
+        const bool own = std::any_of(ranked->begin(), ranked->end(), [&](auto& c) { return c.config == one.config; });
+        return one.prediction.us * (own ? 1 : 1.05);
+    };
     EXPECT_TRUE(
-        std::is_sorted(all->begin(), all->end(), [](auto& x, auto& y) { return x.prediction.us < y.prediction.us; }));
+        std::is_sorted(all->begin(), all->end(), [&](auto& x, auto& y) { return rank_of(x) < rank_of(y) - 1e-9; }));
 }
 
 }  // namespace

@@ -33,21 +33,23 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
     const Problem& p = gemm.problem;
     BulkGemmParams params = {params_of(p, operands), {}, {}, {}, {}, {}, 0, 0, 0, {}};
     const auto operand = [&](const carat_matrix& x, Extents extents, void* address, bool k_major, int64_t end, int rows,
-                             int tile) {
+                             int tile, bool stage_box) {
         const auto map = [&](int rows_of_box) {
             return at_address(operand_map(x, extents, p.batch, k_major, rows_of_box), address);
         };
         carat_shared::OperandMaps maps = {map(rows), {}};
+        if (stage_box)
+            maps.whole = at_address(panels_map(x, extents, p.batch, rows, Config::kBK / 64), address);
         if (k_major && end % rows != 0 && rows == tile) maps.last = map(int(end % rows));
         return maps;
     };
     const int parts_of_b = Config::kClusterM * (Config::kGate == CARAT_GATE_SPLIT ? 2 : 1);
     if (Config::kBulkA && p.k > 0)
         params.a_maps = operand(p.a, {p.m, p.k}, gemm.a.data(), Config::kRowMajorA, p.m,
-                                Config::kBM / Config::kClusterN, Config::kBM);
+                                Config::kBM / Config::kClusterN, Config::kBM, Config::kStageBoxA);
     if (Config::kBulkB && p.k > 0)
-        params.b_maps =
-            operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, p.n, Config::kBN / parts_of_b, Config::kBN);
+        params.b_maps = operand(p.b, {p.k, p.n}, gemm.b.data(), !Config::kRowMajorB, p.n, Config::kBN / parts_of_b,
+                                Config::kBN, Config::kStageBoxB);
     const int cols = Config::kBN / (Config::kGate == CARAT_GATE_NONE ? 1 : 2) * Config::kClusterN;
     params.walk =
         carat_shared::make_tile_walk(p.m, p.d_cols(), p.batch, Config::kBM * Config::kClusterM, cols, Config::strip);
@@ -70,10 +72,18 @@ struct WithoutBulkC : Config {
     static constexpr bool kBulkC = false;
 };
 
+// And where K ends within a line of it.
+template <class Config>
+struct WithoutStageBoxes : Config {
+    static constexpr bool kStageBoxA = false, kStageBoxB = false;
+};
+
 // In so many clusters (0: as many as there are tiles); "" or what is wrong.
 template <class Config>
 std::string run(GemmCase& gemm, unsigned clusters = 0, Launch launch = {}, const carat_operands* operands = nullptr) {
     const Problem& p = gemm.problem;
+    if constexpr (Config::kStageBoxA || Config::kStageBoxB)
+        if (p.k % 64 != 0) return run<WithoutStageBoxes<Config>>(gemm, clusters, launch, operands);
     if constexpr (Config::kBulkStore)
         if (!store_map(p)) return run<WithoutBulkStore<Config>>(gemm, clusters, launch, operands);
     if constexpr (Config::kBulkC)

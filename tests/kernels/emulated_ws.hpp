@@ -18,7 +18,7 @@ struct Form {
     static constexpr int kClusterM = ClusterM, kClusterN = ClusterN, kClusterK = ClusterK;
     static constexpr int kSerialParts = 1, kSeparateParts = 1;
     static constexpr bool kStreamK = false;
-    static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128;
+    static constexpr int kThreads = 128 * (1 + Consumers), kFillThreads = 128, kMinBlocks = 1;
     static constexpr int kProducerRegisters = Consumers == 3 ? 32 : 40, kConsumerRegisters = Consumers == 3 ? 160 : 232;
 };
 using Cooperative = Form<2, 1, false>;
@@ -45,6 +45,9 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC &&
                                    Epilogue::kGate == CARAT_GATE_NONE && Shape::kBM % 64 == 0 &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
+    static constexpr bool kStageBoxA = Depth > 64 && Copy::kBulkA && Layout::kRowMajorA && Shape::kClusterN == 1;
+    static constexpr bool kStageBoxB = Depth > 64 && Copy::kBulkB && !Layout::kRowMajorB && Shape::kClusterM == 1 &&
+                                       Epilogue::kGate != CARAT_GATE_SPLIT;
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;
     static constexpr int kRowsAtOnce = 64 * Shape::kTM;
     static constexpr int kLinesBeyond =

@@ -60,7 +60,7 @@ struct ConfigOf : Rung, Layout, Types, Epilogue {
     static constexpr bool kStaged =
         !Layout::kRowMajorD || Epilogue::kHasC || Epilogue::kActivation > carat_shared::kActRelu;
     static constexpr bool kBulkA = Bulk, kBulkB = Bulk;
-    static constexpr bool kBulkC = false;
+    static constexpr bool kBulkC = false, kStageBoxA = false, kStageBoxB = false;
     static constexpr bool kBulkStore = Bulk && Rung::kSpecialized && takes_bulk_stores<Types, Layout>;
     static constexpr unsigned kSharedBytes = Stages * ((kBM + N) * 64 * 2 + 16) +
                                              (Rung::kSpecialized || kStaged ? 2 * 16384 : 0) +

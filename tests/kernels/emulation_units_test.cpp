@@ -146,8 +146,8 @@ void expect_product() {
         if (threadIdx.x == 0) {
             barrier_arrive_expect(kBarrier, TileA::kBytes + TileB::kBytes);
             const int begin[] = {0};
-            TileA::template load<1>(0, {map_a, {}}, kBarrier, begin, 1 << 20, 0, 0, 0, 1);
-            TileB::template load<1>(tile_b, {map_b, {}}, kBarrier, begin, 1 << 20, 0, 0, 0, 1);
+            TileA::template load_panel<1>(0, {map_a, {}}, kBarrier, begin, 1 << 20, 0, 0, 0, 1);
+            TileB::template load_panel<1>(tile_b, {map_b, {}}, kBarrier, begin, 1 << 20, 0, 0, 0, 1);
         }
         barrier_wait(kBarrier, 0);
         const int first = warpgroup_index() * 64;

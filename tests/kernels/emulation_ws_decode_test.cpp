@@ -71,6 +71,18 @@ TEST(WsDecodeEmulation, StagesOfSeveralPanels) {
     expect_deep<Form<2, 1, false, 2, 1>, 32, 128>();
 }
 
+// The next kernel may start before the last stages are asked for: none, one, two or more.
+struct TwoBlocks : Form<1, 1, false, 1, 1, 1, 16> {
+    static constexpr int kMinBlocks = 2;
+};
+TEST(WsDecodeEmulation, TheNextKernelMayStartBeforeTheLastStages) {
+    using Config = ConfigOf<TwoBlocks, 16, 3, Nt, Bf16, Bulk<true, true>, NoEpilogue, 128>;
+    for (const int64_t k : {0, 64, 128, 256, 384, 520, 1024}) {
+        expect_right<Config>(40, 16, k);
+        expect_right<Config>(40, 16, k, 1);
+    }
+}
+
 struct WithMax : NoEpilogue {
     static constexpr bool kAmax = true;
 };

@@ -25,13 +25,16 @@ inline BulkMap make_bulk_map(const BulkDesc& desc) {
 struct Box {
     BulkDesc map;
     unsigned address;  // in shared memory
-    int x, y, z;
+    int x, y, z, w;
 
-    Box(const BulkMap& from, unsigned address_, int x_, int y_, int z_) : address(address_), x(x_), y(y_), z(z_) {
+    Box(const BulkMap& from, unsigned address_, int x_, int y_, int z_) : Box(from, address_, x_, y_, z_, 0, 3) {}
+    Box(const BulkMap& from, unsigned address_, int x_, int y_, int z_, int w_, int rank)
+        : address(address_), x(x_), y(y_), z(z_), w(w_) {
         std::memcpy(&map, from.bytes, sizeof map);
         const carat::Status status = check_tensor_map(map);
         if (!status.ok()) host_cuda::fail("a bulk copy by a map that is none: " + status.sentence());
-        if (map.rank != 3) host_cuda::fail(fmt::format("a bulk copy of 3 coordinates by a map of {}", map.rank));
+        if (map.rank != rank) host_cuda::fail(fmt::format("a bulk copy of {} coordinates by a map of {}", rank, map.rank));
+        if (rank == 4 && map.box[3] != 1) host_cuda::fail("a box of several matrices");
         if (address % 128 != 0) host_cuda::fail(fmt::format("a bulk copy at {}, no multiple of 128", address));
         // Seen on an H200: an illegal instruction.
         if (x * int(element()) % 16 != 0)
@@ -72,8 +75,9 @@ struct Box {
     char* global(long i, long j, long k) const {
         const auto inside = [](long at, uint64_t extent) { return at >= 0 && uint64_t(at) < extent; };
         if (!inside(i, map.dims[0]) || !inside(j, map.dims[1]) || !inside(k, map.dims[2])) return nullptr;
-        const uint64_t offset =
-            uint64_t(i) * element() + uint64_t(j) * map.strides_bytes[1] + uint64_t(k) * map.strides_bytes[2];
+        if (map.rank == 4 && !inside(w, map.dims[3])) return nullptr;
+        const uint64_t offset = uint64_t(i) * element() + uint64_t(j) * map.strides_bytes[1] +
+                                uint64_t(k) * map.strides_bytes[2] + uint64_t(w) * map.strides_bytes[3];
         return const_cast<char*>(static_cast<const char*>(map.address)) + offset;
     }
 };
@@ -93,12 +97,18 @@ inline void load_box(const Box& box, unsigned barrier, unsigned rank) {
     complete_bytes(barrier, rank, box.bytes());
 }
 
-template <bool kOnce = false>
-void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
-    const Box box(map, to, x, y, z);
+inline void bulk_load(const Box& box, unsigned barrier) {
     const unsigned rank = host_cuda::cluster_rank();
     host_barrier(barrier, rank, true);
     host_cuda::defer([=] { load_box(box, barrier, rank); }, box.text("the copy"));
+}
+template <bool kOnce = false>
+void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z) {
+    bulk_load(Box(map, to, x, y, z), barrier);
+}
+template <bool kOnce>
+void bulk_load(unsigned to, const BulkMap& map, unsigned barrier, int x, int y, int z, int w) {
+    bulk_load(Box(map, to, x, y, z, w, 4), barrier);
 }
 
 // Each block has its copy when it comes.
