@@ -41,6 +41,13 @@ Weights weights_of(const Problem& p) {
     return Weights::none;
 }
 
+bool gains_from_room_beside(const Problem& p, const Config& c) {
+    constexpr int64_t kShort = 256 << 10;  // of a block
+    const Weights weights = weights_of(p);
+    const int64_t lines = weights == Weights::a ? c.bm : weights == Weights::b ? c.bn : 0;
+    return lines > 0 && ws_cluster_blocks(c) == 1 && 2 * lines * p.k <= kShort;
+}
+
 Prediction decode_predict(const Problem& p, const Config& c, const Target& target) {
     const CostParameters& cost = target.cost;
     const bool rows = weights_of(p) == Weights::a;  // are weights
@@ -63,7 +70,8 @@ Prediction decode_predict(const Problem& p, const Config& c, const Target& targe
     const double around_us =
         cost.decode_start_us + cost.decode_tile_us * (tiles - 1) + (blocks > 1 ? cost.decode_cluster_us : 0) +
         ((rows ? c.cluster_m : c.cluster_n) > 1 ? cost.decode_shared_b_us : 0) + exchange_us + drain_us;
-    const double beside_us = blocks_of_sm(p, c, ws_block(c), target) == 2 ? cost.decode_beside_us : 0;
+    const bool beside = gains_from_room_beside(p, c) && blocks_of_sm(p, c, ws_block(c), target) == 2;
+    const double beside_us = beside ? cost.decode_beside_us : 0;
     const double us = std::max(both_us + around_us - beside_us, target.launch_us);
     return {us, stream_us >= steps_us ? "memory" : "the steps of its mainloop"};
 }

@@ -178,10 +178,13 @@ int blocks_of_sm(const Problem& p, const Config& config, const WgmmaBlock& block
     return wgmma_shared_bytes(p, config, block, stores) <= half_of_shared(target) ? 2 : 1;
 }
 
-int boxes_of_stage(const Problem& p, const Config& config) {
-    const int panels = config.bk / kStageDepth;
-    const bool whole_a = stage_box_of_a(p, config) && p.m >= config.bm, whole_b = stage_box_of_b(p, config) && p.n >= config.bn;
-    return (whole_a ? 1 : panels) + (whole_b ? 1 : panels);
+double boxes_of_stage(const Problem& p, const Config& config) {
+    const auto boxes = [&](bool in_one, int64_t extent, int rows) {
+        if (in_one && extent >= rows) return 1.0;
+        const double cut = double(std::min<int64_t>(extent, rows)) / rows;
+        return config.bk / kStageDepth * (1 + cut) / 2;  // half for the box, half for its rows
+    };
+    return boxes(stage_box_of_a(p, config), p.m, config.bm) + boxes(stage_box_of_b(p, config), p.n, config.bn);
 }
 
 BulkMaps bulk_maps(const Problem& p, const Config& config, bool stores) {

@@ -31,8 +31,8 @@ int parts_in_cluster(const Config& config);
 // The descriptors of the operands, and of D where a family stores in bulk, each where its pitches allow it.
 BulkMaps bulk_maps(const Problem& problem, const Config& config, bool stores);
 
-// What one block asks the copy engine for in each stage of K-major operands.
-int boxes_of_stage(const Problem& problem, const Config& config);
+// What one block asks the copy engine for in each stage of K-major operands, in boxes of all rows of a tile.
+double boxes_of_stage(const Problem& problem, const Config& config);
 
 // Whether a block's accumulators and the epilogue leave the registers with which threads copy.
 bool threads_can_copy(const Problem& problem, const Config& config, const WgmmaBlock& block);

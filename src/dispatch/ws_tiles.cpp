@@ -181,22 +181,18 @@ void add_if_new(const Problem& p, const Target& target, Config c, int weight_lin
         if (c.stages >= kMinStages && suits(p, c) && std::find(configs.begin(), configs.end(), c) == configs.end())
             configs.push_back(c);
     };
-    // Also in half of an SM's shared memory, where that is enough for what must be on its way, for the next kernel's sake: of kernels
-    // that are short (16 x 7168 x 2048: 8.8 us for 9.3). With 128 tiles for 132 SMs some SMs then get two blocks of the next kernel,
-    // which longer ones pay for (1 x 6144 x 4096: 18 us for 13.7), and so do clusters (16 x 2112 x 7168: 13 us for 10.5).
-    constexpr int64_t kOnItsWay = 60 << 10, kShort = 256 << 10;
+    // Also in half of an SM's shared memory, where that is enough for what must be on its way, for the next kernel's sake.
+    constexpr int64_t kOnItsWay = 60 << 10;
     constexpr int kFewStages = 4;
     c.stages = stages_of(p, c, half_of_shared(target));
-    const int64_t of_stage = 2 * weight_lines * c.bk, of_block = 2 * weight_lines * p.k / parts_in_cluster(c);
-    if (c.stages >= kFewStages && c.stages * of_stage >= kOnItsWay && of_block <= kShort &&
-        parts_in_cluster(c) == 1 && blocks_of_sm(p, c, ws_block(c), target) == 2)
+    if (c.stages >= kFewStages && c.stages * 2 * weight_lines * c.bk >= kOnItsWay && gains_from_room_beside(p, c) &&
+        blocks_of_sm(p, c, ws_block(c), target) == 2)
         add();
     c.stages = stages_of(p, c, target.shared_bytes_per_block);
     add();
 }
 
-// Stages as deep as keep them small: the tensor cores need some 240 clocks to wait for a stage and to release it, in which time an SM
-// gets 4 KB from memory.
+// Stages as deep as keep them small: the copy engine needs some 130 clocks for a box, in which time an SM gets 2.5 KB from memory.
 constexpr int kDepths[] = {kStageDepth, 2 * kStageDepth, 4 * kStageDepth};
 bool suits_depth(int rows, int cols, int depth) {
     constexpr int kSmallStage = 96 * 128;  // elements

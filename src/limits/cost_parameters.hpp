@@ -9,7 +9,7 @@
 namespace carat {
 
 // Raised when a model changes so that parameters fitted before say nothing to it: device files with another number are stale.
-inline constexpr int kCostModels = 1;
+inline constexpr int kCostModels = 2;
 
 struct CostParameters {
     double stream_speed_16kb = 0, stream_speed_32kb = 0;
