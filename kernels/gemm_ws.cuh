@@ -74,7 +74,8 @@ struct GemmWs {
         return Ring::TileA::template map_of<Config::kClusterN, 1>(params.a_maps, 0, static_cast<int>(params.m));
     }
     static __device__ const BulkMap& first_map_b(const BulkGemmParams& params) {
-        return Ring::TileB::template map_of<Config::kClusterM, kPiecesOfB<Config>>(params.b_maps, 0, static_cast<int>(params.n));
+        return Ring::TileB::template map_of<Config::kClusterM, kPiecesOfB<Config>>(params.b_maps, 0,
+                                                                                   static_cast<int>(params.n));
     }
 
     static __device__ void produce(const BulkGemmParams& params, const Ring& stages, const Items& items,

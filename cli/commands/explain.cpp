@@ -59,12 +59,12 @@ void print_report(const Json& report, const ExplainFlags& flags) {
     print(table.str(flags.output.colored(stdout)));
     const Json& tuned = member(report, "tuned");
     if (!tuned.is_object()) return;
-    print(fmt::format(
-        "Tuned: row {} of {} has {}, measured at {} us with M = {} of {}; the model alone would choose {}, predicted {} us\n",
-        member(tuned, "row").dump(), one_line(text_at(tuned, "file")), text_at(chosen, "kernel"),
-        human(number_at(tuned, "us", NAN)), member(tuned, "m").dump(), text_at(tuned, "dtype"),
-        text_at(tuned, "model_kernel"),
-        human(number_at(tuned, "model_predicted_us", NAN))));
+    print(
+        fmt::format("Tuned: row {} of {} has {}, measured at {} us with M = {} of {}; the model alone would choose {}, "
+                    "predicted {} us\n",
+                    member(tuned, "row").dump(), one_line(text_at(tuned, "file")), text_at(chosen, "kernel"),
+                    human(number_at(tuned, "us", NAN)), member(tuned, "m").dump(), text_at(tuned, "dtype"),
+                    text_at(tuned, "model_kernel"), human(number_at(tuned, "model_predicted_us", NAN))));
 }
 
 // What the compiler made of the choice, and of better predicted kernels that it refused.

@@ -76,8 +76,8 @@ void TuningDb::add(const std::string& name, std::string_view text, const Target&
                                                row.number, row.kernels, kTunedKernels));
             continue;
         }
-        TunedChoice choice = {row.config,    row.us, row.spread, name, row.number, row.problem.m, row.problem.a.dtype,
-                              false};
+        TunedChoice choice = {row.config, row.us,        row.spread,          name,
+                              row.number, row.problem.m, row.problem.a.dtype, false};
         put(row.problem, choice);
         const bool is_16_bit = other_of_16_bits(row.problem.a.dtype) != row.problem.a.dtype;
         if (is_16_bit && row.problem.a.dtype == row.problem.b.dtype) {

@@ -81,6 +81,12 @@ int early_bytes(const Problem& p, const Config& config, bool of_a, int blocks_of
     return int(bytes / rows / kLineBytes * kLineBytes);
 }
 
+void read_once(CudaKernel& kernel, const Problem& p, const Config& config, int blocks_of_sm) {
+    kernel.once_a = reads_once(p, config, true);
+    kernel.once_b = !kernel.once_a && reads_once(p, config, false);
+    if (kernel.once_a || kernel.once_b) kernel.early_bytes = early_bytes(p, config, kernel.once_a, blocks_of_sm);
+}
+
 // Persistent blocks, but for parts that wait for each other: a block of these has one item, so that it waits for blocks with
 // lower numbers alone, which start first. A persistent one could wait for a block that has no place yet, as other kernels may
 // have the SMs, and two such kernels could wait for each other for ever.
@@ -124,8 +130,6 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
         kernel.constants.emplace_back(name, value);
     };
     const auto number = [&](const char* name, int value) { constant(name, std::to_string(value)); };
-    const bool once_a = family.production && reads_once(p, config, true);
-    const bool once_b = family.production && !once_a && reads_once(p, config, false);
     const int blocks_an_sm = maps.a && maps.b && family.production ? blocks_of_sm(p, config, block, target) : 1;
     number("kThreads", int(kernel.shape.threads));
     number("kMinBlocks", blocks_an_sm);
@@ -136,8 +140,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     number("kSerialParts", serial_parts(config));
     number("kSeparateParts", separate_parts(config));
     constant("kStreamK", text(is_stream_k(config)));
-    kernel.once_a = once_a, kernel.once_b = once_b;
-    if (once_a || once_b) kernel.early_bytes = early_bytes(p, config, once_a, blocks_an_sm);
+    if (family.production) read_once(kernel, p, config, blocks_an_sm);
     if (!config.tm) number("kTM", block.strips);
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));

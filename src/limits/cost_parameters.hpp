@@ -18,7 +18,8 @@ struct CostParameters {
     double ws_start_us = 0, ws_cluster_us = 0, ws_step_clk = 0, ws_l2_bytes_per_us = 0, ws_boost = 0;
     double ws_copy_clk = 0, ws_barriers_clk = 0, ws_drain_clk = 0;
     double decode_floor_start_us = 0, decode_start_us = 0, decode_cluster_us = 0, decode_shared_b_us = 0;
-    double decode_tile_us = 0, decode_box_clk = 0, decode_latency_clk = 0, decode_math = 0, decode_bytes_per_clk = 0, decode_uneven = 0;
+    double decode_tile_us = 0, decode_box_clk = 0, decode_latency_clk = 0, decode_math = 0, decode_bytes_per_clk = 0,
+           decode_uneven = 0;
     double decode_again = 0, decode_exchange_us = 0, decode_drain_us = 0, decode_beside_us = 0, decode_clock = 0;
 
     bool operator==(const CostParameters&) const = default;

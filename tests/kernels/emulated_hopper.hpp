@@ -38,8 +38,7 @@ BulkGemmParams bulk_params(GemmCase& gemm, const carat_operands& operands) {
             return at_address(operand_map(x, extents, p.batch, k_major, rows_of_box), address);
         };
         carat_shared::OperandMaps maps = {map(rows), {}};
-        if (stage_box)
-            maps.whole = at_address(panels_map(x, extents, p.batch, rows, Config::kBK / 64), address);
+        if (stage_box) maps.whole = at_address(panels_map(x, extents, p.batch, rows, Config::kBK / 64), address);
         if (k_major && end % rows != 0 && rows == tile) maps.last = map(int(end % rows));
         return maps;
     };

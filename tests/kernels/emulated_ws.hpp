@@ -45,7 +45,7 @@ struct ConfigOf : Shape, Layout, Types, Copy, Epilogue {
     static constexpr bool kBulkC = Shape::kClusterK == 1 && kBulkStore && Epilogue::kHasC &&
                                    Epilogue::kGate == CARAT_GATE_NONE && Shape::kBM % 64 == 0 &&
                                    carat_shared::type_bytes(Types::kTypeC) == carat_shared::type_bytes(Types::kTypeD);
-    static constexpr bool kStageBoxA = Depth > 64 && Copy::kBulkA && Layout::kRowMajorA && Shape::kClusterN == 1;
+    static constexpr bool kStageBoxA = Depth > 64 && Copy::kBulkA&& Layout::kRowMajorA&& Shape::kClusterN == 1;
     static constexpr bool kStageBoxB = Depth > 64 && Copy::kBulkB && !Layout::kRowMajorB && Shape::kClusterM == 1 &&
                                        Epilogue::kGate != CARAT_GATE_SPLIT;
     static constexpr int kLinesB = Layout::kRowMajorB ? (N + 63) / 64 * 64 : N;

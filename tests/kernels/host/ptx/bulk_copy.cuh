@@ -33,7 +33,8 @@ struct Box {
         std::memcpy(&map, from.bytes, sizeof map);
         const carat::Status status = check_tensor_map(map);
         if (!status.ok()) host_cuda::fail("a bulk copy by a map that is none: " + status.sentence());
-        if (map.rank != rank) host_cuda::fail(fmt::format("a bulk copy of {} coordinates by a map of {}", rank, map.rank));
+        if (map.rank != rank)
+            host_cuda::fail(fmt::format("a bulk copy of {} coordinates by a map of {}", rank, map.rank));
         if (rank == 4 && map.box[3] != 1) host_cuda::fail("a box of several matrices");
         if (address % 128 != 0) host_cuda::fail(fmt::format("a bulk copy at {}, no multiple of 128", address));
         // Seen on an H200: an illegal instruction.
