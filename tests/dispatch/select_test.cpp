@@ -238,9 +238,9 @@ TEST(Select, PartsThroughL2AndTheirWorkspace) {
     EXPECT_EQ(kRowWs.workspace_bytes(odd, aligned), kRowWs.workspace_bytes(odd, whole) + 256 + 7 * tiles * tile);
 }
 
-// Splits through L2 are offered to the tuner where SMs would be idle, and chosen only where they win by more than their
-// assumed costs may be wrong.
-TEST(Select, SplitsThroughL2AreOfferedAndChosenWithDoubt) {
+// Splits through L2 are offered to the tuner where SMs would be idle. Of up to 64 rows, where a cluster has room for K, none is
+// chosen; of 128, where it has less, the one with a workspace was measured to be the fastest.
+TEST(Select, SplitsThroughL2AreOfferedAndChosenWhereTheyWin) {
     const auto in_l2 = [](const Candidate& one) {
         const SplitForm form = one.config.split_form;
         return form != SplitForm::none && form != SplitForm::cluster;
@@ -253,7 +253,7 @@ TEST(Select, SplitsThroughL2AreOfferedAndChosenWithDoubt) {
             const auto whole =
                 std::find_if(all->begin(), all->end(), [&](const Candidate& one) { return !in_l2(one); });
             ASSERT_NE(whole, all->end());
-            if (m <= 128) {
+            if (m <= 64) {
                 EXPECT_EQ(whole, all->begin()) << describe(p);
             }
             std::string forms;
@@ -280,7 +280,7 @@ TEST(Select, StreamKOfFewTilesIsAChain) {
             .us;
     };
     EXPECT_GT(us(512, "sk"), us(512, "k8w"));    // 16 tiles, each of 8 clusters and more
-    EXPECT_LT(us(4096, "sk"), us(4096, "k2s"));  // 128 tiles, each of two
+    EXPECT_LT(us(4096, "sk"), 1.05 * us(4096, "k2s"));  // 128 tiles, each of two; the 5 % are doubt
 }
 
 TEST(Select, WhyThereIsNoSplit) {
