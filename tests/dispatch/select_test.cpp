@@ -279,7 +279,7 @@ TEST(Select, StreamKOfFewTilesIsAChain) {
                      h200())
             .us;
     };
-    EXPECT_GT(us(512, "sk"), us(512, "k8w"));    // 16 tiles, each of 8 clusters and more
+    EXPECT_GT(us(512, "sk"), us(512, "k8w"));           // 16 tiles, each of 8 clusters and more
     EXPECT_LT(us(4096, "sk"), 1.05 * us(4096, "k2s"));  // 128 tiles, each of two; the 5 % are doubt
 }
 
