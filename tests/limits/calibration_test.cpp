@@ -102,13 +102,15 @@ TEST(Calibration, AFileThatIsNotOfThisGpuOrTheseModelsSaysNothing) {
         file[Json::json_pointer(key)] = value;
         return file.dump();
     };
-    const std::pair<std::string, const char*> cases[] = {
+    const std::string versions = "it was fitted to cost models of version " + std::to_string(kCostModels + 1) +
+                                 ", these are of " + std::to_string(kCostModels);
+    const std::pair<std::string, std::string> cases[] = {
         {"", "it is not JSON, perhaps cut short"},
         {whole.substr(0, whole.size() / 2), "it is not JSON, perhaps cut short"},
         {"[]", "it is no \"carat.calibration/1\" with an array \"parameters\""},
         {with("/schema", "carat.tuning/1"), "it is no \"carat.calibration/1\""},
         {with("/parameters", 1), "with an array \"parameters\""},
-        {with("/models", kCostModels + 1), "it was fitted to cost models of version 2, these are of 1"},
+        {with("/models", kCostModels + 1), versions},
         {with("/device/target", "h100"), "it is of a device whose target is \"h100\", here it is \"h200\""},
         {with("/device/units", 114), "whose units is 114, here it is 132"},
         {with("/device", nullptr), "whose target is null"},
