@@ -81,7 +81,8 @@ int early_bytes(const Problem& p, const Config& config, bool of_a, int blocks_of
     return int(bytes / rows / kLineBytes * kLineBytes);
 }
 
-void read_once(CudaKernel& kernel, const Problem& p, const Config& config, int blocks_of_sm) {
+// What one tile alone reads, and how much of it comes early.
+void set_once_read(CudaKernel& kernel, const Problem& p, const Config& config, int blocks_of_sm) {
     kernel.once_a = reads_once(p, config, true);
     kernel.once_b = !kernel.once_a && reads_once(p, config, false);
     if (kernel.once_a || kernel.once_b) kernel.early_bytes = early_bytes(p, config, kernel.once_a, blocks_of_sm);
@@ -140,7 +141,7 @@ CudaKernel make_kernel(const Problem& p, const Config& config, const WgmmaFamily
     number("kSerialParts", serial_parts(config));
     number("kSeparateParts", separate_parts(config));
     constant("kStreamK", text(is_stream_k(config)));
-    if (family.production) read_once(kernel, p, config, blocks_an_sm);
+    if (family.production) set_once_read(kernel, p, config, blocks_an_sm);
     if (!config.tm) number("kTM", block.strips);
     constant("kPingPong", text(block.pingpong));
     constant("kBulkA", text(maps.a.has_value()));
